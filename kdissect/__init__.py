@@ -1,4 +1,4 @@
-"""kdissect: reads captures of Kafka traffic and answers with tables. See docs/ for the rest."""
+"""kdissect: dissects captures of Kafka traffic into tables. See docs/ for the rest."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +76,8 @@ __all__ = [
     "write_slice",
 ]
 
-# Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
-# `kdissect --help` and code that only wants the exceptions start at once.
+# Names that need Arrow or the schemas are imported on first use (PEP 562), so that `kdissect
+# --help` and code that only uses the exceptions start at once.
 _LAZY = {
     "Answer": "kdissect.api.answers",
     "analyse": "kdissect.api.answers",

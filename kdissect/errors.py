@@ -1,17 +1,21 @@
-"""The exceptions of kdissect, and `Problem`, the value that an exception becomes at a stage's edge.
+"""The exceptions of kdissect, and `Problem`, an exception reported as a value by a stage.
 
-KdissectError ├── CaptureError                  the file or interface │   ├── UnknownCaptureFormat
-not a capture, or of a kind that is not read │   ├── TruncatedCapture          ends where a header
-was due │   └── CapturePermissionError    may not be opened ├── DecodeError                   bytes
-disagree with the protocol; has offset, path, data │   ├── Truncated                 a length says
-more than is left │   ├── InvalidValue              a value that the protocol does not allow │   ├──
-UnknownApi                no layout for this API key and version │   └── CorruptRecords            a
-record batch or message set that does not hold together │       └── DecompressionLimit    one that
-unpacks to more than the limit ├── DatasetError                  files of a dataset or a directory
-of tables are not what they say ├── EncodingError                 bytes of a state, a boundary state
-or an answer of a task are no such ├── OutputError                   the destination exists, is
-full, or is not writable ├── StoreError                    an object store or HDFS failed; it may
-not the next time └── SchemaError                   kdissect's own data files are wrong
+KdissectError
+├── CaptureError                  the file or interface
+│   ├── UnknownCaptureFormat      not a capture, or an unsupported format
+│   ├── TruncatedCapture          ends inside its header
+│   └── CapturePermissionError    may not be opened
+├── DecodeError                   bytes disagree with the protocol; has offset, path, data
+│   ├── Truncated                 a length exceeds the bytes that are left
+│   ├── InvalidValue              a value that the protocol does not allow
+│   ├── UnknownApi                no layout for this API key and version
+│   └── CorruptRecords            an inconsistent record batch or message set
+│       └── DecompressionLimit    decompresses to more than the limit
+├── DatasetError                  unexpected files in a dataset or a directory of tables
+├── EncodingError                 invalid bytes of a state, a boundary state or a task's answer
+├── OutputError                   the destination exists, is full, or is not writable
+├── StoreError                    an object store or HDFS failed; a retry may succeed
+└── SchemaError                   kdissect's own data files are wrong
 """
 
 from typing import NamedTuple
@@ -20,7 +24,7 @@ HEXDUMP_ROW = 16
 
 
 class KdissectError(Exception):
-    """Whatever kdissect raises on purpose."""
+    """Base class of all exceptions that kdissect raises deliberately."""
 
 
 class CaptureError(KdissectError):
@@ -28,11 +32,11 @@ class CaptureError(KdissectError):
 
 
 class UnknownCaptureFormat(CaptureError):
-    """Not a capture file, or one of a kind that is not read; the text says what it looks like."""
+    """Not a capture file, or an unsupported format; the text describes the content."""
 
 
 class TruncatedCapture(CaptureError):
-    """The file ends inside its own header, so not one packet can be read."""
+    """The file ends inside its own header, so no packet can be read."""
 
 
 class CapturePermissionError(CaptureError):
@@ -45,7 +49,7 @@ class DecodeError(KdissectError):
     `offset` counts from the start of `data`; `path` is the field, like
     ``responses[0].partitions[3].records``, and grows at its left end while the error unwinds. Where
     credentials or payload may be in the message, `data` is empty; `size` is that of the message.
-    `needed` is the least size of a message in which it would be no error, -1 where none would.
+    `needed` is the smallest message size at which it would not be an error, -1 if none is.
     """
 
     def __init__(
@@ -68,13 +72,13 @@ class DecodeError(KdissectError):
         self.needed = needed
 
     def within(self, step: str) -> "DecodeError":
-        """Put `step` (a field name or ``[3]``) in front of the path; gives the error itself."""
+        """Prepend `step` (a field name or ``[3]``) to the path; return the error itself."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         self.path = f"{step}{joint}{self.path}"
         return self
 
     def withhold(self) -> None:
-        """Forget the bytes, which nobody should see."""
+        """Drop the bytes, which must not be shown."""
         self.data = b""
 
     def __str__(self) -> str:
@@ -84,7 +88,7 @@ class DecodeError(KdissectError):
         return f"{self.message}{place}, byte {self.offset} of {self.size}"
 
     def hexdump(self) -> str:
-        """The bytes around the offset, the culprit underlined; "" when there are none to show."""
+        """Hex dump around the offset, the offending byte underlined; "" if there are no bytes."""
         if self.offset < 0 or not self.data:
             return ""
         first = max(0, self.offset // HEXDUMP_ROW * HEXDUMP_ROW)
@@ -97,7 +101,7 @@ class DecodeError(KdissectError):
 
 
 class Truncated(DecodeError):
-    """A length or count says more than the bytes that are left."""
+    """A length or count exceeds the bytes that are left."""
 
 
 class InvalidValue(DecodeError):
@@ -105,23 +109,23 @@ class InvalidValue(DecodeError):
 
 
 class UnknownApi(DecodeError):
-    """There is no layout for this API key and version."""
+    """No layout exists for this API key and version."""
 
 
 class CorruptRecords(DecodeError):
-    """A record batch or message set does not hold together."""
+    """A record batch or message set is inconsistent."""
 
 
 class DecompressionLimit(CorruptRecords):
-    """Compressed records unpack to more than the limit; reading stopped there."""
+    """Compressed records decompress to more than the limit; reading stopped there."""
 
 
 class DatasetError(KdissectError):
-    """A dataset or a directory of tables holds what kdissect does not write there."""
+    """A dataset or a directory of tables has content that kdissect does not write."""
 
 
 class EncodingError(KdissectError):
-    """Bytes are no document of the declared kind: see `kdissect.encoding`."""
+    """Bytes are not a document of the declared kind: see `kdissect.encoding`."""
 
 
 class OutputError(KdissectError):
@@ -129,20 +133,19 @@ class OutputError(KdissectError):
 
 
 class StoreError(KdissectError):
-    """A store did not do what it was asked for: it may well do it the next time."""
+    """A request to a store failed; a retry may succeed."""
 
 
 class SchemaError(KdissectError):
-    """A data file of kdissect's own is wrong."""
+    """One of kdissect's own data files is invalid."""
 
 
 class Problem(NamedTuple):
-    """Something that did not go right, as a value: one row of the `problems` table.
+    """A reported problem as a value: one row of the `problems` table.
 
-    `stage` is the package that met it (capture, packets, streams, frames, messages, exchanges,
-    tables, live), `kind` a fixed word with hyphens, `bytes` how many bytes it concerns (0 when
-    none),
-    `connection_id`, `exchange_id` and `packet_number` are -1 where there is none.
+    `stage` is the package that reported it (capture, packets, streams, frames, messages, exchanges,
+    tables, live), `kind` a fixed word with hyphens, `bytes` the number of bytes affected (0 when
+    none), `connection_id`, `exchange_id` and `packet_number` are -1 where they do not apply.
     """
 
     stage: str

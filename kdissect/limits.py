@@ -1,4 +1,4 @@
-"""`Limits`: how much memory what comes from the wire may take; each one reached is a `Problem`."""
+"""`Limits`: bounds on the memory that input may take; each limit reached is a `Problem`."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -6,22 +6,22 @@ from typing import Final, NamedTuple
 from kdissect.errors import KdissectError
 
 MIB: Final = 1 << 20
-# socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
+# socket.request.max.bytes is 100 MiB; a response may carry as much plus a header.
 LARGEST_FRAME: Final = 100 * MIB + (64 << 10)
-# Rows of 279 620 partitions (120 bytes each): a cluster that ZooKeeper coordinated had 200 000 in
-# all. As rows, columns and an answer merged with its request they are there 6 times at worst.
+# Rows of 279 620 partitions (120 bytes each): clusters coordinated by ZooKeeper had up to 200 000
+# in all. As rows, columns and an answer merged with its request they exist 6 times at worst.
 DECODED_BYTES: Final = 32 * MIB
-# DEFLATE packs 1032 to 1 at best, LZ4 255 and Snappy 21; zstd 32 768.
+# DEFLATE compresses 1032 to 1 at best, LZ4 255 and Snappy 21; zstd 32 768.
 UNPACKED_RATIO: Final = 1000
-# Of a whole capture with its packets' headers: text packs 10 to 1, repeated text 50. A megabyte of
-# capture can ask for 100 MB, a quarter of a second.
+# For a whole capture with its packets' headers: text compresses 10 to 1, repeated text 50. A
+# megabyte of capture can expand to 100 MB, a quarter of a second.
 UNPACKED_RATIO_IN_ALL: Final = 100
 
 
 class Limits(NamedTuple):
-    """Bounds of one run; what they are for is in `LIMIT_MEANINGS`.
+    """Bounds of one run; `LIMIT_MEANINGS` explains each.
 
-    The defaults are meant to keep a capture of 10 GB under 500 MB.
+    The defaults are chosen to keep a capture of 10 GB under 500 MB.
     """
 
     connections: int = 65_536
@@ -91,7 +91,7 @@ UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def parse_limits(texts: Iterable[str]) -> Limits:
-    """The limits that ``name=value`` texts set, 64M being 64 * 2**20; raises KdissectError.
+    """Parse limits from ``name=value`` texts, 64M being 64 * 2**20; raises KdissectError.
 
     >>> parse_limits(["connections=1000", "frame_bytes=2M"])[:5]
     (1000, 900, 8388608, 67108864, 2097152)
@@ -109,13 +109,13 @@ def parse_limits(texts: Iterable[str]) -> Limits:
 
 
 def parse_number(text: str) -> int:
-    """A number with K, M or G behind it, -1 where it is none of nine digits at most.
+    """Parse a number with an optional suffix K, M or G; -1 unless it has one to nine digits.
 
     >>> parse_number("64M"), parse_number("12"), parse_number("-3")
     (67108864, 12, -1)
     """
     unit = UNITS.get(text[-1:].lower(), 1)
-    # More digits could wrap where limits are 64-bit integers of nanoseconds.
+    # More digits could overflow where limits are 64-bit integers of nanoseconds.
     digits = text if unit == 1 else text[:-1]
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 9
     return int(digits) * unit if is_number else -1

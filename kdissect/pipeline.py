@@ -1,6 +1,6 @@
-"""Captures → tables: joins the stages and is the only place that sees them all.
+"""Captures → tables: connects all the stages, in this module only.
 
-`Run` gives the tables as record batches, in bounded memory.
+`Run` yields the tables as record batches, in bounded memory.
 """
 
 import gc
@@ -36,12 +36,12 @@ class ProblemFound(KdissectError):
 
 @dataclass(frozen=True)
 class Balance:
-    """What became of the captured bytes; counts over all connections of a run.
+    """Accounting of the captured bytes, over all connections of a run.
 
     captured payload_bytes = framed_bytes + skipped_bytes + duplicate_bytes + tls_bytes +
-    encrypted_bytes: of TLS that is decrypted, the plaintext is framed or skipped, the rest is TLS's
-    own. missing_bytes were on the wire, but not in the capture. `encrypted_connections` have only
-    encrypted bytes. `packets_by_reason` says why packets were not looked into.
+    encrypted_bytes: of TLS that is decrypted, the plaintext is framed or skipped, the rest is TLS
+    overhead. missing_bytes were on the wire, but not in the capture. `encrypted_connections` have
+    only encrypted bytes. `packets_by_reason` counts the packets not analyzed, by reason.
     """
 
     packets: int
@@ -65,9 +65,9 @@ class Run:
     """One pass over captures: iterate over it once for ``(table name, record batch)``.
 
     `sources` is a path, glob, "-" (stdin), an open binary file, or a list of those. Afterwards
-    `balance` says what became of every byte. `names` are what files are called in rows, where that
-    is not how they are opened. Raises CaptureError for what cannot be read and, with strict,
-    ProblemFound for the first problem.
+    `balance` accounts for every byte. `names` are the file names shown in rows, where they differ
+    from the paths opened. Raises CaptureError for unreadable input and, with strict, ProblemFound
+    for the first problem.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes read so far; connections count when they are over."""
+        """Accounting of the bytes read so far; connections are counted when they end."""
         return make_balance(self.dissector)
 
     def _batches(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -129,9 +129,9 @@ class Run:
 
 
 def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterator[None]:
-    """Feed the whole capture; gives control back after every batch of packets and at the end.
+    """Feed the whole capture; yield after every batch of packets and at the end.
 
-    And where rows or exchanges are to be taken, see `Dissector.feed_from`.
+    Also where rows or exchanges are to be taken, see `Dissector.feed_from`.
     """
     keys = dissector.tls.keys
     keys.read_more = lambda: add_secrets(keys, capture.find_secrets())
@@ -165,7 +165,7 @@ def check_problems(dissector: Dissector, options: Options) -> None:
 
 
 def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
-    """The secrets of key log files; raises KdissectError, also when nothing can use them."""
+    """Read the secrets of key log files; raises KdissectError, also if decryption is impossible."""
     keys = KeyLog()
     for path in [keylog] if isinstance(keylog, str | Path) else keylog:
         if not has_package():
@@ -175,7 +175,7 @@ def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
 
 
 def add_secrets(keys: KeyLog, found: Sequence[Secrets]) -> None:
-    """Add key logs that were inside a capture; a problem when nothing can use them."""
+    """Add key logs embedded in a capture; report a problem when no decryption is possible."""
     for secrets in found:
         if secrets.kind == TLS_KEY_LOG:
             if not has_package():
@@ -186,14 +186,14 @@ def add_secrets(keys: KeyLog, found: Sequence[Secrets]) -> None:
 
 
 def take_problems(capture: Capture, dissector: Dissector) -> None:
-    """Hand the problems of reading on to the table."""
+    """Pass the problems of reading on to the table."""
     if capture.problems:
         found, capture.problems = capture.problems, []
         dissector.add_problems(found)
 
 
 class PausedCollector:
-    """The stages make no reference cycles, so the cycle collector only costs time meanwhile."""
+    """Pause the cycle collector: the stages create no reference cycles, so it only costs time."""
 
     def __enter__(self) -> None:
         self.was_enabled = gc.isenabled()
@@ -212,9 +212,9 @@ def make_dissector(
     keeps_records: bool = False,
     keys: KeyLog | None = None,
 ) -> Dissector:
-    """All stages, set up for a run; `keeps_records`: batches come with the bytes they are in.
+    """Build all stages for a run; with `keeps_records`, batches include the bytes they are in.
 
-    With `keys`, the key logs of `options` are not read.
+    If `keys` are passed, the key logs of `options` are not read.
     """
     tables = frozenset(options.tables)
     exchanges = Exchanges(
@@ -244,7 +244,7 @@ def make_dissector(
 
 
 def dialect_of(protocol: str) -> int:
-    """The number of a protocol that `Options` names; raises KdissectError."""
+    """Number of the protocol that `Options` names; raises KdissectError."""
     if protocol == "auto":
         return AUTO
     if protocol not in PROTOCOLS:
@@ -254,7 +254,7 @@ def dialect_of(protocol: str) -> int:
 
 
 def make_balance(dissector: Dissector) -> Balance:
-    """The counts of a dissector."""
+    """Collect the counts of a dissector."""
     return Balance(
         packets=dissector.packets,
         captured_bytes=dissector.captured_bytes,
@@ -275,7 +275,7 @@ def make_balance(dissector: Dissector) -> Balance:
 
 
 def check_columns(table: str, columns: Sequence[str]) -> None:
-    """Raise KdissectError unless there is such a table and it has these columns."""
+    """Raise KdissectError unless the table exists and has these columns."""
     if table not in TABLES:
         raise KdissectError(f"no table {table!r}; there are: {', '.join(TABLES)}")
     names = [column.name for column in TABLES[table].columns]

@@ -1,10 +1,10 @@
-"""The blocks of a pcapng file that are not packets, and what all blocks have in common.
+"""Blocks of a pcapng file that are not packets, and the common block structure.
 
     block  = 4 bytes type, 4 bytes total length, content, 4 bytes total length again
     option = 2 bytes code, 2 bytes length, value, padding to a multiple of 4 bytes
 
-`order` is always ``<`` or ``>``, the byte order of the section; `content` is without the type and
-the lengths.
+`order` is always ``<`` or ``>``, the byte order of the section; `content` excludes the type and the
+lengths.
 """
 
 import struct
@@ -29,13 +29,13 @@ ORDER_LITTLE: Final = b"\x4d\x3c\x2b\x1a"
 
 # Type, length and length again.
 BLOCK_FRAME_SIZE: Final = 12
-# Up to and with the byte order magic, which the length of a section header cannot be read without.
+# Up to and including the byte order magic, which is needed to read the length of a section header.
 SECTION_START_SIZE: Final = 12
 SECTION_HEADER_SIZE: Final = 28
-# Fixed fields and frame of an Enhanced (or obsolete) Packet and a Simple Packet Block.
+# Fixed fields and framing of an Enhanced (or obsolete) Packet and a Simple Packet Block.
 ENHANCED_SIZE: Final = 32
 SIMPLE_SIZE: Final = 16
-# A packet of the largest size with 15 MiB of options; Wireshark's limit is the same.
+# A packet of the maximum size with 15 MiB of options; Wireshark's limit is the same.
 MAXIMUM_BLOCK_SIZE: Final = 16 << 20
 MAXIMUM_INTERFACES: Final = 1 << 16
 MAXIMUM_SECRETS_SIZE: Final = 16 << 20
@@ -45,7 +45,7 @@ END_OF_OPTIONS: Final = 0
 ISB_IFDROP: Final = 5
 ISB_OSDROP: Final = 7
 
-# What `claimed_length` says instead of a length.
+# Results of `claimed_length` instead of a length.
 NO_BLOCK: Final = -1
 UNDECIDED: Final = 0
 
@@ -65,9 +65,9 @@ class Secrets(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block that packets behind it depend on, those with a larger number than `number`.
+    """A block that later packets, those with a number greater than `number`, depend on.
 
-    Of a Simple Packet Block, whose packet is the next one, there is no content.
+    A Simple Packet Block, whose packet is the next one, has no content.
     """
 
     number: int
@@ -77,14 +77,14 @@ class Block(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Of an Interface Statistics Block: packets that the capturing host lost so far."""
+    """Packets lost by the capturing host so far, from an Interface Statistics Block."""
 
     interface: int
     packets: int
 
 
 def read_options(content: bytes, offset: int, order: str) -> list[Option]:
-    """The options from `offset` on, up to their end mark or the first one that is cut."""
+    """Options from `offset` on, up to their end mark or the first truncated one."""
     options: list[Option] = []
     while offset + 4 <= len(content):
         code, length = struct.unpack_from(order + "HH", content, offset)
@@ -97,9 +97,9 @@ def read_options(content: bytes, offset: int, order: str) -> list[Option]:
 
 
 def read_dropped(content: bytes, order: str) -> Dropped:
-    """What an Interface Statistics Block says was lost.
+    """Number of lost packets in an Interface Statistics Block.
 
-    Raises `struct.error` when the fixed fields are not there.
+    Raises `struct.error` when the fixed fields are incomplete.
     """
     interface: int = struct.unpack_from(order + "I8x", content, 0)[0]
     packets = 0
@@ -110,20 +110,20 @@ def read_dropped(content: bytes, order: str) -> Dropped:
 
 
 def read_secrets(content: bytes, order: str) -> Secrets:
-    """The keys of a Decryption Secrets Block, less than its length says when that is a lie.
+    """Keys of a Decryption Secrets Block, fewer than its length declares if that is invalid.
 
-    Raises `struct.error` when the fixed fields are not there.
+    Raises `struct.error` when the fixed fields are incomplete.
     """
     kind, size = struct.unpack_from(order + "II", content, 0)
     return Secrets(kind, content[8 : 8 + size])
 
 
 class Found(NamedTuple):
-    """Where a block was found that reading can go on with.
+    """Result of the search for a block at which reading can resume.
 
-    `at` is its index, -1 when there is none. `is_sure` says whether its two lengths agree; else,
-    unless it is the end of the file, more bytes will tell. `examined` is the index of the first
-    byte that the answer does not depend on.
+    `at` is its index, -1 if there is none. `is_sure`: its two lengths agree; otherwise, unless it
+    is the end of the file, more bytes will decide. `examined` is the index of the first byte that
+    the result does not depend on.
     """
 
     at: int
@@ -132,7 +132,7 @@ class Found(NamedTuple):
 
 
 def find_block(data: bytes, at: int, order: str, at_end: bool) -> Found:
-    """The next packet block or section header from `at` on."""
+    """Find the next packet block or section header from `at` on."""
     packet = struct.pack(order + "I", ENHANCED_PACKET)
     examined = at
     while True:
@@ -152,7 +152,7 @@ def find_block(data: bytes, at: int, order: str, at_end: bool) -> Found:
 
 
 def claimed_length(data: bytes, at: int, order: str) -> int:
-    """Total length of the block at `at`, NO_BLOCK if none has such a start, or UNDECIDED."""
+    """Total length of the block at `at`, NO_BLOCK if none can start so, or UNDECIDED."""
     if at + SECTION_START_SIZE > len(data):
         return UNDECIDED
     if data[at : at + 4] == PCAPNG_MAGIC:

@@ -1,4 +1,4 @@
-"""`CaptureFile`: one capture file or pipe, from its name to batches of packets."""
+"""`CaptureFile`: reads one capture file or pipe, by name, in batches of packets."""
 
 import os
 import shlex
@@ -21,26 +21,26 @@ from kdissect.errors import CaptureError, CapturePermissionError, Problem, Trunc
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 
-# Bytes read and scanned at a time. Measured on a 314 MB file in the page cache: 133 ns a packet
+# Bytes read and scanned at a time. Measured on a 314 MB file in the page cache: 133 ns per packet
 # with 256 KiB, 118 with 1 MiB, 134 with 4 MiB.
 CHUNK_SIZE: Final = 1 << 20
-# Enough to tell pcap, pcapng and all compressions from anything else.
+# Enough to distinguish pcap, pcapng and all compressions from anything else.
 SHORTEST_MAGIC: Final = 6
 STDIN: Final = "-"
 NO_PACKET_NS: Final = (1 << 63) - 1
 
 
 class CaptureFile:
-    """Gives the packets of one source; `open` and `read` raise `CaptureError`s that name it.
+    """Packets of one source; `open` and `read` raise `CaptureError`s that name it.
 
-    `size` is the number of bytes that `bytes_done` will reach, None when not known.
+    `size` is the number of bytes that `bytes_done` will reach, None if unknown.
     """
 
     def __init__(
         self, source: Source, name: str, chunk_size: int = CHUNK_SIZE, is_found: bool = False
     ) -> None:
         self.name = name
-        # Found in a directory, so it need not be a capture.
+        # Found in a directory, so it is not necessarily a capture.
         self.is_found = is_found
         self.is_path = isinstance(source, str | os.PathLike)
         self.capture = 0
@@ -49,7 +49,7 @@ class CaptureFile:
         self.problems: list[Problem] = []
         # Contents of the Decryption Secrets blocks read so far.
         self.secrets: list[Secrets] = []
-        # For those who copy packets: what says how they are to be understood.
+        # For copying packets: the blocks needed to interpret them.
         self.keeps_blocks = False
         self.blocks: list[Block] = []
         self.layout: PcapLayout | None = None
@@ -61,23 +61,23 @@ class CaptureFile:
         self._read_some: Callable[[int], bytes] = bytes
         self._scanner: Scanner | None = None
         self._compressed: CompressedReader | None = None
-        # Read ahead: bytes that told the format, and packets that told the first time.
+        # Read ahead: bytes used to detect the format, and packets used to find the first time.
         self._first = b""
         self._ahead: list[Packet] = []
         self._is_over = False
 
     @property
     def scanner(self) -> Scanner | None:
-        """What cuts the open file into packets; None when it is not open."""
+        """Scanner of the open file; None when it is not open."""
         return self._scanner
 
     @property
     def is_plain(self) -> bool:
-        """Whether the open file is one that is not compressed, and no pipe."""
+        """Whether the open file is uncompressed and not a pipe."""
         return self.size is not None and self._compressed is None
 
     def open(self) -> None:
-        """Open the file and find out its format."""
+        """Open the file and detect its format."""
         try:
             self._open_source()
             self._recognise()
@@ -89,7 +89,7 @@ class CaptureFile:
             raise type(error)(f"{self.name}: {error}") from error
 
     def read(self) -> list[Packet] | None:
-        """The next packets, perhaps none; None at the end of the file."""
+        """The next packets, possibly none; None at the end of the file."""
         if self._ahead:
             batch, self._ahead = self._ahead, []
             return batch
@@ -126,7 +126,7 @@ class CaptureFile:
             self.bytes_done = 0
 
     def start(self, capture: int) -> None:
-        """Begin to read as file number `capture`, after `look_ahead` or at once."""
+        """Start reading as file number `capture`, after `look_ahead` or at once."""
         self.capture = capture
         for packet in self._ahead:
             packet.capture = capture
@@ -142,7 +142,7 @@ class CaptureFile:
         return taken
 
     def find_secrets(self) -> list[Secrets]:
-        """Those of the whole file, which is read once more for it; none of what has none."""
+        """Decryption Secrets of the whole file, which is read again for them, if any."""
         found: list[Secrets] = []
         if not self.is_path or self.size is None:
             return found
@@ -160,7 +160,7 @@ class CaptureFile:
         return [problem._replace(capture=self.capture) for problem in taken]
 
     def close(self) -> None:
-        """Close the file, unless the user opened it."""
+        """Close the file, unless the caller opened it."""
         if self._file is not None and self._file is not self._source:
             self._file.close()
         self._file = None
@@ -168,7 +168,7 @@ class CaptureFile:
 
     def _open_source(self) -> None:
         if isinstance(self._source, str | os.PathLike):
-            # Unbuffered: `read` then gives one buffer, filled by the system without a copy.
+            # Unbuffered: `read` then returns one buffer, filled by the system without a copy.
             self._file = Path(self._source).open("rb", buffering=0)  # noqa: SIM115
             status = Path(self._source).stat()
             self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
@@ -180,7 +180,7 @@ class CaptureFile:
             self._file = self._source
 
     def _recognise(self) -> None:
-        """Choose decoder and scanner by the first bytes."""
+        """Choose decoder and scanner from the first bytes."""
         self._first = b""
         self._compressed = None
         self._read_some = self._read_raw
@@ -200,7 +200,7 @@ class CaptureFile:
             self._scanner.keeps_blocks = self.keeps_blocks
 
     def _read_first(self, size: int) -> None:
-        """Read on until `size` bytes are there, or the file ends."""
+        """Read until `size` bytes are available, or the file ends."""
         while len(self._first) < size and (
             more := self._read_some(min(RECOGNITION_SIZE, self._chunk_size))
         ):
@@ -232,7 +232,7 @@ class CaptureFile:
         return self._source.seekable()
 
     def _read_raw(self, size: int) -> bytes:
-        """Up to `size` bytes as soon as there are any; none at the end of the file."""
+        """Up to `size` bytes as soon as any are available; none at the end of the file."""
         if self._file is None:
             return b""
         read: Callable[[int], bytes] = getattr(self._file, "read1", self._file.read)
@@ -242,7 +242,7 @@ class CaptureFile:
 
 
 def is_regular(path: str) -> bool:
-    """Whether the path is that of a file that can be read again; "-" is not."""
+    """Whether the path is a file that can be read again; "-" is not."""
     if path == STDIN:
         return False
     try:
@@ -252,12 +252,12 @@ def is_regular(path: str) -> bool:
 
 
 def empty_file(error: CaptureError) -> Problem:
-    """One of several files has no beginning yet: that costs its packets, not the rest."""
+    """The problem of an empty file among several: it has no packets, the rest is read."""
     return Problem("capture", "empty-file", str(error))
 
 
 def capture_error(name: str, error: OSError) -> CaptureError:
-    """What the system says about a file, as a `CaptureError` with what to do about it."""
+    """Convert a system error about a file to a `CaptureError` with advice."""
     if isinstance(error, PermissionError):
         return CapturePermissionError(
             f"{name}: permission denied; run kdissect as a user who may read it (sudo kdissect …), "

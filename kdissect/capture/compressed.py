@@ -1,8 +1,8 @@
-"""Compressed capture files: gzip, zstd, LZ4 frames, xz and bzip2, told by their first bytes.
+"""Compressed capture files: gzip, zstd, LZ4 frames, xz and bzip2, detected by their first bytes.
 
 In: the bytes of a file. Out: the uncompressed bytes, in pieces of a bounded size. Several
-compressed members in a row are one file, as their own tools have it. A file that ends early or is
-damaged gives what comes before, and a `Problem`.
+consecutive compressed members are one file, as for their own tools. A truncated or damaged file
+yields the data before that point, and a `Problem`.
 """
 
 import bz2
@@ -18,14 +18,14 @@ from kdissect.errors import Problem
 
 # Compressed bytes taken at a time.
 INPUT_SIZE: Final = 1 << 16
-# Uncompressed bytes asked for at a time: what is lost before the place where a file is damaged.
+# Uncompressed bytes requested at a time: the amount lost before the place where a file is damaged.
 OUTPUT_SIZE: Final = 1 << 16
-# zstandard gives all that its input makes, so its input is what bounds its output: a block of 128
-# KiB may be written in 4 bytes, 2 KiB make 64 MiB at worst.
+# zstandard returns all output of its input, so the input size bounds the output: a block of 128 KiB
+# may be written in 4 bytes, 2 KiB make 64 MiB at worst.
 ZSTD_INPUT_SIZE: Final = 1 << 11
-# Memory that a zstd frame may ask for: what `zstd --ultra --long=27` needs, and no more.
+# Memory that a zstd frame may request: enough for `zstd --ultra --long=27`, and no more.
 ZSTD_WINDOW_SIZE: Final = 1 << 27
-# The same for xz, whose dictionary may be of 4 GiB: `xz -9` needs 65 MiB.
+# The same for xz, whose dictionary may have 4 GiB: `xz -9` needs 65 MiB.
 XZ_MEMORY: Final = 1 << 27
 GZIP_WBITS: Final = 31  # 15 bits of window, plus 16 for a gzip header
 
@@ -33,7 +33,7 @@ FAILURES: Final = (zlib.error, OSError, EOFError, lzma.LZMAError, zstandard.Zstd
 
 
 class Decoder(Protocol):
-    """What `bz2`, `lzma` and `lz4.frame` agree on: one compressed member, fed in pieces."""
+    """Common interface of `bz2`, `lzma` and `lz4.frame`: one compressed member, fed in pieces."""
 
     @property
     def eof(self) -> bool: ...
@@ -65,7 +65,7 @@ class GzipDecoder:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         taken = self._member.decompress(self._member.unconsumed_tail + data, max_length)
-        # Output may be left inside zlib even when all input was consumed.
+        # zlib may still hold output even when all input was consumed.
         self._is_full = len(taken) == max_length and not self._member.eof
         return taken
 
@@ -104,14 +104,14 @@ class ZstdDecoder:
 GZIP_MAGIC: Final = b"\x1f\x8b"
 LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-# The first four bytes of a zstd or LZ4 frame to be skipped; pzstd starts its files with one.
+# The first four bytes of a skippable zstd or LZ4 frame; pzstd starts its files with one.
 SKIPPABLE_MAGICS: Final = frozenset(bytes((kind, 0x2A, 0x4D, 0x18)) for kind in range(0x50, 0x60))
 XZ_MAGIC: Final = b"\xfd7zXZ\x00"
 BZIP2_MAGIC: Final = b"BZh"
 
 
 def find_decoder(first: bytes) -> Callable[[], Decoder] | None:
-    """What decodes a file that starts with `first`; None when it is not compressed."""
+    """Decoder of a file that starts with `first`; None if it is not compressed."""
     if first.startswith(GZIP_MAGIC):
         return GzipDecoder
     if first.startswith(ZSTD_MAGIC) or first[:4] in SKIPPABLE_MAGICS:
@@ -135,9 +135,9 @@ def _make_lz4_decoder() -> Decoder:
 
 
 class CompressedReader:
-    """The uncompressed bytes of a file that `read` gives more of after its beginning `first`.
+    """Uncompressed bytes of a file that starts with `first`; `read` supplies the rest.
 
-    While `is_growing`, nothing to read is not the end: there is no more yet.
+    While `is_growing`, an empty read is not the end of the file.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class CompressedReader:
         self._compressed_size = len(first)
 
     def read(self, size: int) -> bytes:
-        """At least `size` bytes (and not many more), less only at the end of what there is."""
+        """At least `size` bytes (and not many more), fewer only at the end of the data."""
         parts: list[bytes] = []
         got = 0
         self._waits = False
@@ -180,7 +180,7 @@ class CompressedReader:
             return b""
 
     def _fill(self) -> bool:
-        """Add to the input; False at the end of the file, or where there is no more yet."""
+        """Add to the input; False at the end of the file, or when no more is available yet."""
         more = self._read_compressed(INPUT_SIZE)
         self._waits = self.is_growing and not more
         self._input += more

@@ -1,9 +1,9 @@
-"""Opens captures by name and gives their packets in batches, several files as one capture.
+"""Open captures by name and read their packets in batches, several files as one capture.
 
-Files are put in the order of their first packets. Those of a ring buffer follow each other; those
-that overlap in time are merged packet by packet, each file keeping the order it was written in.
-Where names tell in which order one tap wrote the files, they follow each other in that order,
-whatever the clock was set to meanwhile.
+Files are ordered by their first packets. Files of a ring buffer are concatenated; files that
+overlap in time are merged packet by packet, each keeping the order it was written in. If the names
+show the order in which one tap wrote the files, they are concatenated in that order, regardless of
+clock changes.
 """
 
 import glob
@@ -31,7 +31,7 @@ from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCapt
 
 __all__ = ["Capture", "Source", "open_captures"]
 
-# Packets gathered from files that take turns before they are given as one batch.
+# Packets gathered from alternating files before they are yielded as one batch.
 MERGED_BATCH: Final = 4096
 
 
@@ -43,10 +43,10 @@ def open_captures(
 ) -> "Capture":
     """Open one capture or many: paths, globs, directories, ``-`` for stdin, binary files.
 
-    Of a directory, the files that are captures are taken; the others are named in `passed_over`.
-    With `keeps_blocks`, what packets depend on can be taken too, see `Capture.take_blocks`. `names`
-    are what files are called in rows and messages, for those that are copies of others.
-    Raises `CaptureError` for what is not there or is no capture.
+    Of a directory, the captures are read; other files are listed in `passed_over`. With
+    `keeps_blocks`, blocks that packets depend on can be taken too, see `Capture.take_blocks`.
+    `names` replace the file names in rows and messages, as for copies. Raises `CaptureError`
+    for missing files and files that are not captures.
     """
     files: list[CaptureFile] = []
     for source in listed(sources):
@@ -64,17 +64,17 @@ class Capture:
     """Iterates over the packets of one or more files in order of time, as lists of `Packet`.
 
     `names` are the files; `Packet.capture` is an index of it. `bytes_read` of `bytes_total` (None
-    when not known, as of a pipe) were read so far, as stored, so compressed if compressed.
-    `problems` is drained by the user. To be iterated over once; files close as they end, or in
-    `with` or `close`.
+    if unknown, as for a pipe) were read so far, as stored (compressed, if the file is). `problems`
+    is drained by the caller. Can be iterated over once; files are closed as they end, or by `with`
+    or `close`.
     """
 
     def __init__(self, files: list[CaptureFile]) -> None:
         self.problems: list[Problem] = []
-        # Files in a directory that are no captures.
+        # Files in a directory that are not captures.
         self.passed_over: list[str] = []
         self._files = files
-        # One tap wrote them, and their names say in which order.
+        # Written by one tap, in an order shown by their names.
         self._is_in_turn = False
         try:
             self._open_files()
@@ -101,7 +101,7 @@ class Capture:
 
     @property
     def names(self) -> list[str]:
-        """The names of the files in the order of their first packets."""
+        """File names in the order of their first packets."""
         return [file.name for file in self._files]
 
     @property
@@ -119,35 +119,35 @@ class Capture:
         return [secrets for file in self._files for secrets in file.secrets]
 
     def take_secrets(self) -> list[Secrets]:
-        """Those of `secrets` that no call gave before."""
+        """The `secrets` since the last call."""
         return [secrets for file in self._files for secrets in file.take_secrets()]
 
     def find_secrets(self) -> list[Secrets]:
-        """Contents of all Decryption Secrets blocks of files that can be read a second time."""
+        """Contents of all Decryption Secrets blocks of files that can be read twice."""
         return [secrets for file in self._files for secrets in file.find_secrets()]
 
     def take_problems(self) -> list[Problem]:
-        """The problems met since the last call."""
+        """The problems since the last call."""
         taken, self.problems = self.problems, []
         return taken
 
     def take_blocks(self, capture: int) -> list[Block]:
-        """What file number `capture` says about packets, as far as it was read; each once."""
+        """Blocks of file number `capture` that packets depend on, as far as read; each once."""
         file = self._files[capture]
         taken, file.blocks = file.blocks, []
         return taken
 
     def layout(self, capture: int) -> PcapLayout | None:
-        """What file number `capture` says in its header, None when it is no pcap file."""
+        """Header of file number `capture`, None unless it is a pcap file."""
         return self._files[capture].layout
 
     def close(self) -> None:
-        """Close the files, but not those that the user opened."""
+        """Close the files, but not those that the caller opened."""
         for file in self._files:
             file.close()
 
     def _open_files(self) -> None:
-        """Find out what the files are, and their order when there are several."""
+        """Detect the files' formats, and their order if there are several."""
         if len(self._files) == 1 and not self._files[0].is_found:
             self._files[0].start(0)
             return
@@ -166,7 +166,7 @@ class Capture:
             self._files[0].start(0)
 
     def _is_readable(self, file: CaptureFile) -> bool:
-        """Whether the file is to be read. One that is empty yet costs its packets, not the rest."""
+        """Whether to read the file. An empty one has no packets, the rest is read."""
         try:
             file.look_ahead()
         except (TruncatedCapture, UnknownCaptureFormat) as error:
@@ -195,7 +195,7 @@ class Capture:
                 yield batch
 
     def _iter_merged(self) -> Iterator[list[Packet]]:
-        """Let the file with the earliest packet go on until another one is earlier."""
+        """Read the file with the earliest packet until another one is earlier."""
         turns = _Turns(self._files)
         ordinal = 1
         merged: list[Packet] = []
@@ -220,7 +220,7 @@ class Capture:
 
 
 class _Head:
-    """A file that is being read, and where in its current batch it is."""
+    """A file that is being read, and the position in its current batch."""
 
     def __init__(self, file: CaptureFile) -> None:
         self.file = file
@@ -233,7 +233,7 @@ class _Head:
 
 
 class _Turns:
-    """Whose turn it is among files that are sorted by their first times."""
+    """Selects the next file among files sorted by their first times."""
 
     def __init__(self, files: list[CaptureFile]) -> None:
         self._waiting = list(files)
@@ -245,7 +245,7 @@ class _Turns:
         if not self._heads:
             return []
         head = min(self._heads, key=lambda head: head.order)
-        # Of packets of the same time, those of the file that started first come first.
+        # Of packets with equal times, those of the file that started first come first.
         until = min(
             (
                 other.order[0] - (other.file.capture < head.file.capture)
@@ -291,13 +291,13 @@ def listed(sources: Source | Iterable[Source]) -> list[Source]:
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:
-    """Whether something is there that is no file and no directory, so can be read once only."""
+    """Whether the path exists but is neither file nor directory, so can be read only once."""
     there = Path(path)
     return there.exists() and not there.is_file() and not there.is_dir()
 
 
 def _find_files(source: Source, chunk_size: int) -> list[CaptureFile]:
-    """The files that one source stands for."""
+    """The files that one source refers to."""
     if not isinstance(source, str | os.PathLike):
         name = str(getattr(source, "name", "<stream>"))
         return [CaptureFile(source, name, chunk_size)]
@@ -324,7 +324,7 @@ def _list_directory(path: Path) -> list[Path]:
 
 
 def _without_repeats(files: list[CaptureFile]) -> list[CaptureFile]:
-    """Files that were named twice, perhaps by overlapping globs, are read once."""
+    """Drop files that were named twice, perhaps by overlapping globs."""
     seen: set[str] = set()
     kept: list[CaptureFile] = []
     for file in files:

@@ -1,7 +1,7 @@
-"""What must be known to read a capture file from the middle on: values that can be pickled.
+"""Context needed to read a capture file from the middle on: values that can be pickled.
 
-A pcap file says it once, in its header. A pcapng file says it in the blocks of the section before
-that place, so there it is the sum of them.
+In a pcap file it is the header. In a pcapng file it accumulates over the section's blocks before
+that place.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -24,10 +24,10 @@ class PcapLayout(NamedTuple):
 
 
 class InterfaceLayout(NamedTuple):
-    """One interface of a section, and what was counted of it so far.
+    """One interface of a section, and its counts so far.
 
-    Timestamps count 1 / `units_per_second` s and are moved by `offset_ns`. `bad_times` packets had
-    a time outside 1970 to 2262; `dropped` is what the last statistics said the host lost.
+    Timestamps count 1 / `units_per_second` s and are shifted by `offset_ns`. `bad_times` packets
+    had a time outside 1970 to 2262; `dropped` is the host's loss by the last statistics.
     """
 
     link_type: int
@@ -40,7 +40,7 @@ class InterfaceLayout(NamedTuple):
 
 
 class SectionLayout(NamedTuple):
-    """The section of a pcapng file that is in force: byte order, interfaces in order, secrets.
+    """The current section of a pcapng file: byte order, interfaces in order, secrets.
 
     `secrets` are those of all sections so far; their blocks held `secrets_size` bytes.
     """

@@ -1,4 +1,4 @@
-"""Tells from its first bytes what a file is: a capture, a compressed file, or what else."""
+"""Detect the type of a file from its first bytes: a capture, a compressed file, or another kind."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from kdissect.capture.pcapng import PcapngScanner
 from kdissect.capture.scanner import Scanner
 from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 
-# Bytes that `make_scanner` wants to see; the mark of a tar archive is at byte 257.
+# Bytes that `make_scanner` needs; the mark of a tar archive is at byte 257.
 RECOGNITION_SIZE: Final = 512
 SHOWN_SIZE: Final = 16
 MAGIC_SIZE: Final = 4
@@ -16,7 +16,7 @@ MAGIC_SIZE: Final = 4
 CONVERT_ADVICE: Final = "convert it with: editcap -F pcapng IN OUT"
 UNPACK_ADVICE: Final = "unpack it first"
 
-# Offset, bytes there, what the file is, what to do about it.
+# Offset, bytes there, kind of file, advice.
 GUESSES: Final = (
     (0, b"snoop\x00\x00\x00", "a Solaris snoop capture", CONVERT_ADVICE),
     (0, b"GMBU", "a Microsoft Network Monitor 2 capture", CONVERT_ADVICE),
@@ -55,9 +55,9 @@ ERF_TYPES: Final = range(1, 49)
 
 
 def make_scanner(first: bytes, capture: int = 0, first_ordinal: int = 0) -> Scanner:
-    """The scanner for a file that starts with `first` (`RECOGNITION_SIZE` bytes if it has them).
+    """Scanner for a file that starts with `first` (`RECOGNITION_SIZE` bytes if it has them).
 
-    Raises `UnknownCaptureFormat` with what the file looks like, `TruncatedCapture` when it is
+    Raises `UnknownCaptureFormat` describing what the file looks like, `TruncatedCapture` when it is
     shorter than a magic number.
     """
     magic = first[:MAGIC_SIZE]
@@ -76,12 +76,12 @@ def make_scanner(first: bytes, capture: int = 0, first_ordinal: int = 0) -> Scan
 
 
 def is_capture(first: bytes) -> bool:
-    """Whether a file that starts with `first` is of a format that is read."""
+    """Whether a file that starts with `first` has a supported format."""
     return first[:MAGIC_SIZE] in PCAP_MAGICS or first[:MAGIC_SIZE] == PCAPNG_MAGIC
 
 
 def describe_content(first: bytes) -> str:
-    """What a file that starts with `first` looks like, in words, and what to do about it."""
+    """Describe what a file that starts with `first` looks like, with advice."""
     for offset, mark, name, advice in GUESSES:
         if first[offset : offset + len(mark)] == mark:
             return f"{name}; {advice}" if advice else name
@@ -95,7 +95,7 @@ def describe_content(first: bytes) -> str:
 
 
 def _looks_like_erf(first: bytes) -> bool:
-    """A record length that covers the header, and a time after 2001 in little-endian seconds."""
+    """Whether the record length covers the header and the little-endian time is after 2001."""
     if len(first) < ERF_HEADER_SIZE:
         return False
     seconds = int.from_bytes(first[4:8], "little")
@@ -104,8 +104,8 @@ def _looks_like_erf(first: bytes) -> bool:
 
 
 def _describe_text(first: bytes) -> str:
-    """The kind of text, or "" when it is none."""
-    # The last character may be cut.
+    """The kind of text, or "" if it is not text."""
+    # The last character may be truncated.
     text = first[:RECOGNITION_SIZE].decode("utf-8", "replace").removesuffix("\ufffd")
     if "\ufffd" in text:
         return ""

@@ -1,7 +1,7 @@
-"""`IncrementalCapture`: one capture whose bytes come when they come, to packets.
+"""`IncrementalCapture`: packets of one capture that is fed incrementally.
 
-In: the bytes as they are stored, in pieces of any size, so compressed if it is compressed. Out: its
-packets. Knows no files: who reads them, and what for there are no more, is not known here.
+In: the bytes as they are stored, in pieces of any size, compressed if it is compressed. Out: its
+packets. Independent of files and of how they are read.
 """
 
 from kdissect.capture.blocks import Secrets
@@ -17,9 +17,9 @@ from kdissect.errors import CaptureError, Problem, TruncatedCapture
 class IncrementalCapture:
     """Feed it bytes and take packets, those of file `capture` after `first_ordinal` others.
 
-    `size` bytes were fed. With `has_more`, some of them were not unpacked yet: ``feed(b"")`` goes
-    on. When all were fed, `finish` until it `is_over`. Raises the `CaptureError`s that
-    `CaptureFile` does, with the `name`.
+    `size` bytes were fed. If `has_more`, some of them are not decompressed yet: call ``feed(b"")``
+    to continue. When all are fed, call `finish` until it `is_over`. Raises the same `CaptureError`s
+    as `CaptureFile`, with the `name`.
     """
 
     def __init__(self, name: str, capture: int = 0, first_ordinal: int = 0) -> None:
@@ -29,9 +29,9 @@ class IncrementalCapture:
         self.has_more = False
         self.is_over = False
         self._first_ordinal = first_ordinal
-        # Stored bytes that were not looked at yet.
+        # Stored bytes that were not examined yet.
         self._stored = b""
-        # Plain bytes that are too few to tell the format.
+        # Plain bytes that are too few to detect the format.
         self._first = b""
         self._is_recognised = False
         self._compressed: CompressedReader | None = None
@@ -40,17 +40,17 @@ class IncrementalCapture:
 
     @property
     def ordinal(self) -> int:
-        """That of the last packet given."""
+        """Ordinal of the last packet returned."""
         return self._first_ordinal + (self._scanner.number if self._scanner is not None else 0)
 
     def feed(self, data: bytes) -> list[Packet]:
-        """Packets that are whole with these bytes."""
+        """Packets that these bytes complete."""
         self.size += len(data)
         self._stored = self._stored + data if self._stored else data
         return self._named(is_end=False)
 
     def finish(self) -> list[Packet]:
-        """There are no more bytes: packets of the last ones; what is cut becomes a `Problem`."""
+        """Packets of the last bytes, when no more follow; what is cut becomes a `Problem`."""
         return self._named(is_end=True)
 
     def finish_all(self) -> list[Packet]:
@@ -98,7 +98,7 @@ class IncrementalCapture:
         return self._scanner_of(self._first).finish()
 
     def _recognise(self, is_end: bool) -> bool:
-        """Whether it is known if it is compressed, and with what."""
+        """Whether the compression, if any, is known by now."""
         if len(self._stored) < SHORTEST_MAGIC and not is_end:
             return False
         self._is_recognised = True
@@ -109,7 +109,7 @@ class IncrementalCapture:
         return True
 
     def _plain(self, is_end: bool) -> bytes:
-        """The next bytes after unpacking, none where there are none yet."""
+        """The next decompressed bytes, none if not available yet."""
         if self._compressed is None:
             return self._take_stored(len(self._stored))
         self._compressed.is_growing = not is_end

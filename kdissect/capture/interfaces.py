@@ -1,4 +1,4 @@
-"""What a pcapng section says of one of its interfaces, and the clock arithmetic that follows."""
+"""Interfaces of a pcapng section, and the clock arithmetic that follows from them."""
 
 import struct
 from typing import Final
@@ -19,10 +19,10 @@ IF_TSOFFSET: Final = 14
 
 @mypyc_attr(acyclic=True)
 class Interface:
-    """One interface: where its packets' link type and clock come from.
+    """One interface: link type and clock of its packets.
 
-    A timestamp below ``high_limit << 32`` is in ns when multiplied by `unit_ns` and moved by
-    `offset_ns`; any other goes through `to_ns`.
+    A timestamp below ``high_limit << 32`` is converted to ns by multiplying by `unit_ns` and adding
+    `offset_ns`; any other by `to_ns`.
     """
 
     __slots__ = (
@@ -38,24 +38,24 @@ class Interface:
         self.units_per_second: int = 0
         self.unit_ns: i64 = 0
         self.high_limit: i64 = 0
-        # Packets whose time does not fit 64 bits of ns.
+        # Packets whose time does not fit 64 bits in ns.
         self.bad_times: i64 = 0
-        # Packets that the capturing host says it lost.
+        # Packets that the capturing host reports as lost.
         self.dropped: i64 = 0
         self.set_resolution(1_000_000)
 
     def set_resolution(self, units_per_second: int) -> None:
-        """Timestamps count 1 / `units_per_second` seconds."""
+        """Set the unit of timestamps to 1 / `units_per_second` seconds."""
         self.units_per_second = units_per_second
         self.unit_ns = 0
         self.high_limit = 0
         if units_per_second <= SECOND_NS and SECOND_NS % units_per_second == 0:
             self.unit_ns = SECOND_NS // units_per_second
-            # The offset may use up the other half of the 63 bits.
+            # The offset may use the other half of the 63 bits.
             self.high_limit = (1 << 62) // (SECOND_NS // units_per_second) >> 32
 
     def time_of(self, high: i64, low: i64) -> i64:
-        """Time in ns of the two halves of a timestamp."""
+        """Time in ns from the two halves of a timestamp."""
         if high < self.high_limit:
             time_ns = (high << 32 | low) * self.unit_ns + self.offset_ns
             if time_ns >= 0:
@@ -63,7 +63,7 @@ class Interface:
         return self.to_ns((int(high) << 32) + int(low))
 
     def to_ns(self, timestamp: int) -> int:
-        """Time in ns since 1970 of any 64-bit timestamp, held within 0 and `LATEST_NS`."""
+        """Time in ns since 1970 of any 64-bit timestamp, clamped to 0 and `LATEST_NS`."""
         time_ns = timestamp * SECOND_NS // self.units_per_second + int(self.offset_ns)
         if 0 <= time_ns <= LATEST_NS:
             return time_ns
@@ -71,7 +71,7 @@ class Interface:
         return 0 if time_ns < 0 else LATEST_NS
 
     def complaints(self, index: i64) -> list[tuple[str, str]]:
-        """Kind and text of what went wrong with the interface, which is number `index`."""
+        """Kind and text of the problems of the interface, which is number `index`."""
         name = self.name or f"interface {index}"
         found: list[tuple[str, str]] = []
         if self.bad_times:
@@ -86,7 +86,7 @@ class Interface:
 
     @property
     def layout(self) -> InterfaceLayout:
-        """The interface as a value, from which `resume_interface` makes it again."""
+        """The interface as a value, from which `resume_interface` restores it."""
         return InterfaceLayout(
             self.link_type, self.snap_length, self.name, self.units_per_second, self.offset_ns,
             self.bad_times, self.dropped,
@@ -94,9 +94,9 @@ class Interface:
 
 
 def make_interface(content: bytes, order: str) -> Interface:
-    """The interface of an Interface Description Block's content (without lengths).
+    """Parse an Interface Description Block's content (without lengths).
 
-    `order` is ``<`` or ``>``. Raises `struct.error` when the fixed fields are not there.
+    `order` is ``<`` or ``>``. Raises `struct.error` when the fixed fields are incomplete.
     """
     link_type, snap_length = struct.unpack_from(order + "HxxI", content, 0)
     interface = Interface(link_type, snap_length, "")
@@ -112,7 +112,7 @@ def make_interface(content: bytes, order: str) -> Interface:
 
 
 def resume_interface(layout: InterfaceLayout) -> Interface:
-    """The interface as it was when its `layout` was taken."""
+    """Restore the interface as it was when its `layout` was taken."""
     interface = Interface(layout.link_type, layout.snap_length, layout.name)
     interface.set_resolution(layout.units_per_second)
     interface.offset_ns = layout.offset_ns
@@ -122,12 +122,12 @@ def resume_interface(layout: InterfaceLayout) -> Interface:
 
 
 def _units_per_second(resolution: int) -> int:
-    """Of an if_tsresol value: a negative power of 2 with the highest bit set, else of 10."""
+    """Decode an if_tsresol value: a negative power of 2 if the highest bit is set, else of 10."""
     exponent = resolution & 0x7F
     return 1 << exponent if resolution & 0x80 else int(10**exponent)
 
 
 def _set_offset(interface: Interface, seconds: int) -> None:
-    """An offset that leaves no room for times in 64 bits of ns is a lie, held to half of them."""
+    """Set the offset, clamped to half of 64 bits of ns if it leaves no room for times."""
     half = LATEST_NS // 2
     interface.offset_ns = max(-half, min(seconds * SECOND_NS, half))

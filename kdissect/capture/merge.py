@@ -1,4 +1,4 @@
-"""Brings the packets of several files, each in its own order, into one order of time."""
+"""Merge the packets of several files, each in its own order, by time."""
 
 from mypy_extensions import i64
 
@@ -14,7 +14,7 @@ def count_until(packets: list[Packet], start: i64, time_ns: i64) -> i64:
 
 
 def number_packets(packets: list[Packet], ordinal: i64) -> None:
-    """Give the packets consecutive ordinals, `ordinal` to the first."""
+    """Number the packets consecutively, starting at `ordinal`."""
     for packet in packets:
         packet.ordinal = ordinal
         ordinal += 1

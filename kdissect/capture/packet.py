@@ -1,4 +1,4 @@
-"""`Packet`: what the capture stage gives, one captured link-layer frame."""
+"""`Packet`: output of the capture stage, one captured link-layer frame."""
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -8,10 +8,10 @@ class Packet:
     """One captured packet: ``data[start:end]`` are its bytes, from the link-layer header on.
 
     `data` is a large buffer that many packets share. `original_length` is the length on the wire;
-    more than ``end - start`` when the capture cut it (snaplen). `time_ns` is in ns since 1970.
-    `number` is Wireshark's frame.number (1-based, all packets of the file counted); `ordinal`
-    counts the packets of all files read as one capture, from 1 without a hole; `capture` is the
-    index of the file. `link_type` is the LINKTYPE_ value of the packet's interface.
+    larger than ``end - start`` if the snaplen truncated it. `time_ns` is in ns since 1970. `number`
+    is Wireshark's frame.number (1-based, all packets of the file counted); `ordinal` counts the
+    packets of all files read as one capture, consecutively from 1; `capture` is the index of the
+    file. `link_type` is the LINKTYPE_ value of the packet's interface.
     """
 
     __slots__ = (

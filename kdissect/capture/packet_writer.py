@@ -1,9 +1,8 @@
-"""Writes packets that were read: the same bytes, lengths and times, in pcapng or pcap.
+"""Write packets as read: the same bytes, lengths and times, in pcapng or pcap.
 
-pcapng: one little-endian section. Interfaces are described as they were, with the options and the
-clock they had, those of several files or sections that say the same once. Packets keep their
-options; comments may be added. Other blocks (statistics, names of hosts) are not written, and
-Decryption Secrets only when asked for.
+pcapng: one little-endian section. Interfaces keep their options and clock; identical ones of
+several files or sections are written once. Packets keep their options; comments may be added. Other
+blocks (statistics, host names) are not written, and Decryption Secrets only on request.
 
     EPB = 4 bytes interface, 2 x 4 bytes time, 4 bytes captured length, 4 bytes original length,
           the captured bytes, padding, options
@@ -39,10 +38,10 @@ from kdissect.errors import OutputError
 LITTLE: Final = "<"
 OPT_COMMENT: Final = 1
 SHB_USERAPPL: Final = 4
-# Options of packets and interfaces that are numbers: code → format.
+# Numeric options of packets and interfaces: code → format.
 PACKET_NUMBERS: Final = {2: "I", 4: "Q", 5: "Q", 6: "I"}
 INTERFACE_NUMBERS: Final = {8: "Q", 10: "I", 14: "q"}
-# Of an obsolete Packet Block only these mean the same: comment and flags.
+# Of the options of an obsolete Packet Block only these mean the same: comment and flags.
 OBSOLETE_OPTIONS: Final = (OPT_COMMENT, 2)
 LONGEST_OPTION: Final = 0xFFFF
 PACKET_FIELDS: Final = 28  # from the start of the block to the packet's bytes
@@ -54,10 +53,10 @@ UNKNOWN_SECTION_LENGTH: Final = -1
 
 
 class Copier(Protocol):
-    """Takes chosen packets of a capture that was opened with `keeps_blocks`, in its order.
+    """Copies chosen packets of a capture opened with `keeps_blocks`, in its order.
 
-    `pass_over` is told now and then which packets were the last ones, chosen or not: numbers by
-    file. With `content` that is written in place of the packet's bytes; it has as many.
+    `pass_over` is called now and then with the last packets, chosen or not: numbers by file.
+    `content` is written in place of the packet's bytes; it has the same length.
     """
 
     def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None: ...
@@ -68,11 +67,11 @@ class Copier(Protocol):
 
 
 class _Origin:
-    """What one file that is read said so far."""
+    """State of one input file."""
 
     def __init__(self) -> None:
         self.order = LITTLE
-        # Of its interfaces: the numbers that they were written with, the content of the first one.
+        # Interfaces: the numbers they were written with, the content of the first one.
         self.interfaces: list[int] = []
         self.first = b""
         self.blocks: list[Block] = []
@@ -81,7 +80,7 @@ class _Origin:
 
 
 class PcapngCopier:
-    """Writes pcapng; `with_secrets` says whether the keys of TLS sessions are written too."""
+    """Writes pcapng; with `with_secrets`, the keys of TLS sessions are written too."""
 
     def __init__(
         self, file: IO[bytes], capture: Capture, comment: str, program: str, with_secrets: bool
@@ -90,7 +89,7 @@ class PcapngCopier:
         self._capture = capture
         self._with_secrets = with_secrets
         self._origins = [_Origin() for _ in capture.names]
-        # Digest of the content and place in the section → number.
+        # Digest of the content and position in the section → number.
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._secrets: set[bytes] = set()
         version = struct.pack("<HHq", 1, 0, UNKNOWN_SECTION_LENGTH)
@@ -98,7 +97,7 @@ class PcapngCopier:
         self._block(SECTION_HEADER, ORDER_LITTLE + version + packed_options(told))
 
     def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None:
-        """The packet, with the comment beside those it has."""
+        """Write the packet, adding the comment to existing ones."""
         data = packet.data[packet.start : packet.end] if content is None else content
         origin = self._origins[packet.capture]
         self._follow(packet.capture, origin, packet.number)
@@ -108,23 +107,24 @@ class PcapngCopier:
             number = self._of_pcap(layout)
             self._packet(packet, data, number, packet.time_ns // layout.fraction_ns, added)
         elif origin.simple == packet.number:
-            # Without a time of its own; the interface's clock may be too coarse for that it got.
+            # Without a timestamp of its own; the interface's clock may be too coarse for the one
+            # assigned.
             self._packet(packet, data, self._in_ns(origin.first), packet.time_ns, added)
         else:
             self._enhanced(packet, data, origin, added)
 
     def pass_over(self, numbers: Mapping[int, int]) -> None:
-        """Take what the files said up to these packets, so that it does not pile up."""
+        """Process the blocks up to these packets, so that they do not accumulate."""
         for index, number in numbers.items():
             self._follow(index, self._origins[index], number + 1)
 
     def finish(self) -> None:
-        """The capture is over: what it said behind the last packet may matter, too."""
+        """Finish the capture: blocks after the last packet may matter, too."""
         for index, origin in enumerate(self._origins):
             self._follow(index, origin, None)
 
     def _follow(self, index: int, origin: _Origin, number: int | None) -> None:
-        """Take what the file said before packet `number`; all of it when that is None."""
+        """Process the blocks before packet `number`; all of them if None."""
         origin.blocks += self._capture.take_blocks(index)
         taken = 0
         for block in origin.blocks:
@@ -149,19 +149,19 @@ class PcapngCopier:
             self._write_secrets(block)
 
     def _of_pcap(self, layout: PcapLayout) -> int:
-        """The one interface of a pcap file."""
+        """The only interface of a pcap file."""
         clock = IN_NS if layout.fraction_ns == 1 else IN_US
         content = struct.pack("<HHI", layout.link_type & 0xFFFF, 0, layout.snap_length)
         return self._interface(content + packed_options([clock]), 0)
 
     def _in_ns(self, content: bytes) -> int:
-        """The same interface with a clock of ns."""
+        """The same interface with a clock in ns."""
         options = read_options(content, 8, LITTLE)
         others = [one for one in options if one.code not in (IF_TSRESOL, IF_TSOFFSET)]
         return self._interface(content[:8] + packed_options([*others, IN_NS]), 0)
 
     def _interface(self, content: bytes, place: int) -> int:
-        """Its number; it is written unless another file or section had it in the same place."""
+        """Number of the interface; written unless an identical one is in the same position."""
         key = sha256(content).digest(), place
         number = self._numbers.get(key)
         if number is None:
@@ -174,7 +174,7 @@ class PcapngCopier:
     def _enhanced(
         self, packet: Packet, written: bytes, origin: _Origin, added: list[Option]
     ) -> None:
-        """The packet of an Enhanced or an obsolete Packet Block, which is around its bytes."""
+        """The packet of the Enhanced or obsolete Packet Block that surrounds its bytes."""
         data, order = packet.data, origin.order
         start = packet.start - PACKET_FIELDS
         kind, length, interface, high, low = struct.unpack_from(order + "5I", data, start)
@@ -217,14 +217,14 @@ class PcapngCopier:
 
 
 class PcapCopier:
-    """Writes pcap with ns, which has room for packets of one link type and for no comments."""
+    """Writes pcap with ns timestamps; one link type and no comments."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._link_type = -1
 
     def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None:
-        """The packet without the comment."""
+        """Write the packet without the comment."""
         if self._link_type < 0:
             self._link_type = packet.link_type
             header = struct.pack(
@@ -245,14 +245,14 @@ class PcapCopier:
         self._file.write(packet.data[packet.start : packet.end] if content is None else content)
 
     def pass_over(self, numbers: Mapping[int, int]) -> None:
-        """The link type is all that packets depend on, and they have it."""
+        """Nothing to do: packets depend on the link type only, which they have."""
 
     def finish(self) -> None:
-        """There is nothing behind the packets."""
+        """Nothing to do: nothing follows the packets."""
 
 
 def described(block: Block) -> bytes:
-    """The content of an Interface Description Block in little-endian."""
+    """Content of an Interface Description Block in little-endian."""
     link_type, reserved, snap_length = struct.unpack_from(block.order + "HHI", block.content)
     options = read_options(block.content, 8, block.order)
     return struct.pack("<HHI", link_type, reserved, snap_length) + packed_options(
@@ -261,7 +261,7 @@ def described(block: Block) -> bytes:
 
 
 def in_little_endian(option: Option, order: str, numbers: dict[int, str]) -> Option:
-    """An option of a section in byte order `order`; `numbers` says which codes are numbers."""
+    """Convert an option from byte order `order`; `numbers` are the codes of numeric options."""
     form = numbers.get(option.code)
     if order == LITTLE or form is None or len(option.value) != struct.calcsize(LITTLE + form):
         return option
@@ -279,10 +279,10 @@ def packed_options(options: Sequence[Option]) -> bytes:
 
 
 def padded(data: bytes) -> bytes:
-    """Bytes up to a multiple of 4."""
+    """Pad to a multiple of 4 bytes."""
     return data + bytes(-len(data) % 4)
 
 
 def text_value(text: str) -> bytes:
-    """A text that fits an option."""
+    """Encode a text, truncated to the size of an option."""
     return text.encode("utf-8", "replace")[:LONGEST_OPTION]

@@ -5,9 +5,9 @@
     record = 4 bytes seconds, 4 bytes fraction, 4 bytes captured length, 4 bytes original length,
              (modified format: 8 bytes more,) then the captured bytes
 
-The magic number tells the byte order, the unit of the fraction (µs or ns), and the modified format
-of A. Kuznetzov's Linux patches. Nothing marks the start of a record, so after a corrupt one the
-next is guessed (times like those before), confirmed by the records after it, and then trusted.
+The magic number gives the byte order, the unit of the fraction (µs or ns), and the modified format
+of A. Kuznetzov's Linux patches. Records have no start marker, so after a corrupt one the next is
+guessed (by plausible times), confirmed by the records after it, and then trusted.
 """
 
 import struct
@@ -32,7 +32,7 @@ from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 MICROSECONDS: Final = 0xA1B2C3D4
 NANOSECONDS: Final = 0xA1B23C4D
 MODIFIED: Final = 0xA1B2CD34
-# Magic numbers as the first four bytes of a file, either byte order.
+# Magic numbers as the first four bytes of a file, in either byte order.
 U16: Final = 0xFFFF
 
 PCAP_MAGICS: Final = frozenset(
@@ -47,9 +47,9 @@ MODIFIED_HEADER_SIZE: Final = 24
 # The link type field also holds the length of the frame check sequence in its upper six bits.
 LINK_TYPE_MASK: Final = 0x03FFFFFF
 
-# Records in a row that must look right after a corrupt one before the first of them is believed.
-# One of them alone: 2 of 16 bytes by the search, lengths below 2^20 (24 of 64 bits) and a fraction
-# below 10^6 (12 of 32 bits): chance agrees once in 2^52.
+# Consecutive records that must be plausible after a corrupt one before the first of them is
+# accepted. One of them alone: 2 of 16 bytes by the search, lengths below 2^20 (24 of 64 bits) and a
+# fraction below 10^6 (12 of 32 bits): a random match has a chance of 1 in 2^52.
 CONFIRMING_RECORDS: Final = 3
 REFUTED: Final = -1
 UNDECIDED: Final = -2
@@ -57,7 +57,7 @@ CONFIRMED: Final = 0
 
 
 class PcapScanner(Scanner):
-    """Cuts a pcap file into packets. Raises `CaptureError`s only for the file header."""
+    """Scanner of pcap files. Raises `CaptureError`s only for the file header."""
 
     __slots__ = ("link_type", "snap_length", "_big", "_fraction_ns", "_header_size")
 
@@ -67,19 +67,19 @@ class PcapScanner(Scanner):
         self.snap_length: i64 = 0
         self._big = False
         self._fraction_ns: i64 = 1
-        # 0 until the file header was read.
+        # 0 until the file header has been read.
         self._header_size: i64 = 0
         self._wanted = FILE_HEADER_SIZE
 
     @property
     def layout(self) -> PcapLayout:
-        """What the file header says."""
+        """Layout from the file header."""
         return PcapLayout(
             self._big, self._fraction_ns, self._header_size, self.snap_length, self.link_type
         )
 
     def resume(self, layout: PcapLayout) -> None:
-        """Begin behind the file header, which said `layout`."""
+        """Resume after the file header, which has this `layout`."""
         self._big = layout.is_big_endian
         self._fraction_ns = layout.fraction_ns
         self._header_size = layout.record_header_size
@@ -109,7 +109,7 @@ class PcapScanner(Scanner):
         self.link_type = link_type & LINK_TYPE_MASK
 
     def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
-        """Records up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
+        """Scan records up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
         size: i64 = len(data)
         if self._header_size == 0:
             if size - at < FILE_HEADER_SIZE:
@@ -141,7 +141,7 @@ class PcapScanner(Scanner):
                 fraction = time >> 32 & U32
                 captured = lengths & U32
                 original = lengths >> 32 & U32
-            # Zeros are what a hole in the file reads as; they would pass for empty packets.
+            # A hole in a sparse file reads as zeros, which would pass for empty packets.
             if captured > MAXIMUM_PACKET_SIZE or (time == 0 and lengths == 0):
                 self._lose(at, captured)
                 break
@@ -182,23 +182,23 @@ class PcapScanner(Scanner):
             self._reason = f"record length {captured}, more than {MAXIMUM_PACKET_SIZE},"
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
-        """Look for the next record; found, `_lost_at` is -1 and it starts at the index given."""
+        """Search the next record; if found, `_lost_at` is -1 and its index is returned."""
         size: i64 = len(data)
         last: i64 = size - self._header_size
         if self.last_time_ns < 0 or self._origin + at - self._lost_at > RESYNC_LIMIT:
             self._wanted = RESYNC_STEP
             return max(at, last + 1)
-        # The upper half of the seconds changes every 65 536 s. That of 2106 has no next one, and a
-        # fraction of more than a second may even have passed it.
+        # The upper half of the seconds changes every 65 536 s. The one of 2106 has no successor,
+        # and a fraction of more than a second may even be beyond it.
         upper: int = min(self.last_time_ns // SECOND_NS >> 16, U16)
         order: Literal["big", "little"] = "big" if self._big else "little"
         now = upper.to_bytes(2, order)
         soon = min(upper + 1, U16).to_bytes(2, order)
-        # Little-endian, the upper half is two bytes behind the start.
+        # In little-endian, the upper half is two bytes after the start.
         ahead: i64 = 0 if self._big else 2
         while True:
             candidate = find_either(data, now, soon, at + ahead) - ahead
-            # However much is fed at a time, the search ends at the same place.
+            # The search ends at the same place regardless of the sizes fed.
             if candidate > last or self._origin + candidate - self._lost_at > RESYNC_LIMIT:
                 self._wanted = RESYNC_STEP
                 return max(at, last + 1)
@@ -211,14 +211,14 @@ class PcapScanner(Scanner):
             at = candidate + 1
 
     def _confirm(self, data: bytes, at: i64) -> i64:
-        """Whether records start at `at`: CONFIRMED, REFUTED or, for want of bytes, UNDECIDED."""
+        """Whether records start at `at`: CONFIRMED, REFUTED or, for lack of bytes, UNDECIDED."""
         size: i64 = len(data)
         first = at
         for _ in range(CONFIRMING_RECORDS):
             if at == size and self._at_end and at > first:
                 return CONFIRMED
             if at + self._header_size > size:
-                # A step more: what is held is copied each time some more is there.
+                # One record more: the bytes held are copied each time more are fed.
                 self._wanted = at + self._header_size - first + RESYNC_STEP
                 return REFUTED if self._at_end else UNDECIDED
             self._examined = max(self._examined, self._origin + at + self._header_size)
@@ -229,7 +229,7 @@ class PcapScanner(Scanner):
         return CONFIRMED
 
     def _plausible_length(self, data: bytes, at: i64) -> i64:
-        """Captured length of the record at `at`, -1 when it does not look like a record."""
+        """Captured length of the record at `at`, -1 if it is not plausible as a record."""
         order = ">IIII" if self._big else "<IIII"
         seconds, fraction, captured, original = struct.unpack_from(order, data, at)
         drift = (seconds >> 16) - (self.last_time_ns // SECOND_NS >> 16)

@@ -1,14 +1,14 @@
 """The pcapng capture file format (draft-ietf-opsawg-pcapng).
 
     file    = sections
-    section = Section Header Block, then blocks, in the byte order that the header's magic tells
+    section = Section Header Block, then blocks, in the byte order given by the header's magic
     block   = 4 bytes type, 4 bytes total length, content, 4 bytes total length again
 
 Packets come from Enhanced Packet, Simple Packet and the obsolete Packet blocks. Interface
-Description blocks say what link type and clock they have, Interface Statistics blocks how many
-packets the capturing host lost, Decryption Secrets blocks hold TLS keys, kept in `secrets`. All
-other blocks and options are skipped. After a corrupt block the next Enhanced Packet or Section
-Header block whose two lengths agree is where reading goes on.
+Description blocks have their link type and clock, Interface Statistics blocks the number of packets
+the capturing host lost, Decryption Secrets blocks TLS keys, kept in `secrets`. All other blocks and
+options are skipped. After a corrupt block, reading resumes at the next Enhanced Packet or Section
+Header block whose two lengths agree.
 
 The module is long because the fields of a packet are read in place in either byte order.
 """
@@ -51,9 +51,9 @@ from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 
 
 class PcapngScanner(Scanner):
-    """Cuts a pcapng file into packets. Raises `CaptureError`s only for the first section header.
+    """Scanner of pcapng files. Raises `CaptureError`s only for the first section header.
 
-    With `keeps_blocks`, `blocks` are those that a copy of the packets needs; drained by the user.
+    With `keeps_blocks`, `blocks` are those that a copy of the packets needs; drained by the caller.
     """
 
     __slots__ = (
@@ -75,12 +75,12 @@ class PcapngScanner(Scanner):
 
     @property
     def layout(self) -> SectionLayout:
-        """What the blocks so far said that those to come depend on."""
+        """Context from the blocks so far that later blocks depend on."""
         interfaces = tuple(interface.layout for interface in self.interfaces)
         return SectionLayout(self._big, interfaces, tuple(self.secrets), self._secrets_size)
 
     def resume(self, layout: SectionLayout) -> None:
-        """Begin inside a section, behind the blocks that said `layout`."""
+        """Resume inside a section, after the blocks described by `layout`."""
         self._big = layout.is_big_endian
         self._order = ">" if self._big else "<"
         self._has_section = True
@@ -102,11 +102,11 @@ class PcapngScanner(Scanner):
         return used
 
     def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
-        """The same, but only up to a corrupt block, which sets `_lost_at`."""
+        """Scan records, but only up to a corrupt block, which sets `_lost_at`."""
         size: i64 = len(data)
         self._wanted = BLOCK_FRAME_SIZE
         while at + BLOCK_FRAME_SIZE <= size:
-            # The first four bytes are enough: a section header may change the byte order.
+            # The first four bytes suffice: a section header may change the byte order.
             if data[at] == 0x0A and data[at : at + 4] == PCAPNG_MAGIC:
                 self._set_byte_order(data, at)
                 if self._lost_at >= 0:
@@ -129,7 +129,7 @@ class PcapngScanner(Scanner):
                 self._wanted = length
                 break
             if read_i32_be(data, at + 4) != read_i32_be(data, end - 4):
-                # A part of the file that ends before `end` would have waited for it.
+                # An incomplete file that ends before `end` would have waited for it.
                 self._examined = max(self._examined, self._origin + end)
                 self._lose(at, f"block of type {kind} with two different lengths")
                 break
@@ -146,7 +146,7 @@ class PcapngScanner(Scanner):
     def _read_packet(
         self, data: bytes, at: i64, kind: i64, length: i64, packets: list[Packet]
     ) -> None:
-        """An Enhanced Packet Block, or the obsolete kind with a 16-bit interface."""
+        """Read an Enhanced Packet Block, or the obsolete kind with a 16-bit interface."""
         if length < ENHANCED_SIZE:
             self._report_block("packet block too short", at, length)
             return
@@ -212,7 +212,7 @@ class PcapngScanner(Scanner):
     def _read_block(
         self, data: bytes, at: i64, kind: i64, length: i64, packets: list[Packet]
     ) -> None:
-        """Any other kind of block."""
+        """Read any other kind of block."""
         content = data[at + 8 : at + length - 4]
         try:
             if kind == SIMPLE_PACKET:
@@ -226,14 +226,14 @@ class PcapngScanner(Scanner):
             elif kind == DECRYPTION_SECRETS:
                 self._read_secrets(content, at)
             elif kind in NUMBERED_BLOCKS:
-                # No packet, so it has no ordinal.
+                # Not a packet, so it has no ordinal.
                 self.number += 1
                 self.first_ordinal -= 1
         except struct.error:
             self._report_block(f"block of type {kind} is too short", at, length)
 
     def _read_simple(self, data: bytes, at: i64, length: i64, packets: list[Packet]) -> None:
-        """A packet of interface 0 without a time: it is given the time of the one before."""
+        """Read a packet of interface 0 without a time: it gets the time of the one before."""
         if length < SIMPLE_SIZE or not self.interfaces:
             self._report_block("Simple Packet Block without interface or length", at, length)
             return
@@ -258,7 +258,7 @@ class PcapngScanner(Scanner):
             self._lose(at, f"section header with byte order magic {magic.hex(' ')}")
 
     def _read_section_header(self, content: bytes, at: i64) -> None:
-        """A section begins: the interfaces described so far are no longer known."""
+        """Start a section: the interfaces described so far no longer apply."""
         major: int = struct.unpack_from(self._order + "4xH10x", content, 0)[0]
         if major != 1:
             self._lose(at, f"section header of unknown version {major}")
@@ -278,7 +278,7 @@ class PcapngScanner(Scanner):
     def _read_dropped(self, content: bytes) -> None:
         dropped = read_dropped(content, self._order)
         if dropped.interface < len(self.interfaces) and dropped.packets < 1 << 63:
-            # The counts run from the start of the capture, so the last block says it all.
+            # The counts are totals from the start of the capture, so the last block suffices.
             self.interfaces[dropped.interface].dropped = dropped.packets
 
     def _read_secrets(self, content: bytes, at: i64) -> None:
@@ -294,14 +294,14 @@ class PcapngScanner(Scanner):
             self.blocks.append(Block(self.number, kind, content, self._order))
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
-        """Look for the next block; found, `_lost_at` is -1 and it starts at the index given."""
+        """Search the next block; if found, `_lost_at` is -1 and it starts at the returned index."""
         if self._origin + at == self._lost_at:
             at += 1
         found: i64 = -1
         if self._origin + at - self._lost_at <= RESYNC_LIMIT:
             block = find_block(data, at, self._order, self._at_end)
             self._examined = max(self._examined, self._origin + block.examined)
-            # However much is fed at a time, the search ends at the same place.
+            # The search ends at the same place regardless of the sizes fed.
             if self._origin + block.at - self._lost_at <= RESYNC_LIMIT:
                 found = block.at
                 if block.is_sure:
@@ -314,18 +314,18 @@ class PcapngScanner(Scanner):
         return found
 
     def _lose(self, at: i64, reason: str) -> None:
-        """What is at `at` cannot be read; without a section header, neither can the rest."""
+        """Skip unreadable bytes at `at`; without a section header, the rest is unreadable too."""
         if not self._has_section:
             raise UnknownCaptureFormat(f"not a pcapng file: {reason} at offset {at}")
         self._lost_at = self._origin + at
         self._reason = reason
 
     def _report_block(self, message: str, at: i64, length: i64) -> None:
-        """The block is skipped; the ones after it are not affected."""
+        """Report a skipped block; the ones after it are not affected."""
         self._report_record("corrupt-record", f"{message}, offset {self._origin + at}", length)
 
     def _report_interfaces(self) -> None:
-        """What is to be said of the interfaces at the end of their section."""
+        """Report the problems of the interfaces at the end of their section."""
         for index, interface in enumerate(self.interfaces):
             for kind, message in interface.complaints(index):
                 self._report_record(kind, message, 0)

@@ -1,11 +1,11 @@
-"""Which capture files follow each other: those that one tap wrote in turn, told by their names.
+"""Order of capture files that one tap wrote in turn, from their names.
 
     dumpcap -b     tap_00001_20240131235959.pcapng, tap_20240131235959_00001.pcapng
     tcpdump -C     tap.pcap, tap.pcap1, tap.pcap2; with -W tap.pcap00, tap.pcap01, ...
     tcpdump -G     whatever date strftime makes: tap-2024-01-31_23:59:59.pcap, tap.1706745599.pcap
 
-Any of them may be compressed afterwards (tcpdump -z): tap.pcap1.gz. A number that is not in one of
-these places (broker-1.pcap, broker-2.pcap) is taken for the name of a tap.
+Any of them may be compressed afterwards (tcpdump -z): tap.pcap1.gz. A number elsewhere in the name
+(broker-1.pcap, broker-2.pcap) is taken as part of a tap's name.
 """
 
 import os
@@ -18,7 +18,7 @@ from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 
 COMPRESSION: Final = re.compile(r"\.(?:gz|zst|lz4|xz|bz2)$", re.IGNORECASE)
 DUMPCAP: Final = re.compile(r"_(?:(\d{5,})_\d{14}|\d{14}_(\d{5,}))(?=\.[^.]*$|$)")
-# Behind the extension, or at the end of a name that has none.
+# After the extension, or at the end of a name without one.
 TCPDUMP_COUNT: Final = re.compile(r"(^[^.]*?|\.[A-Za-z]+)(\d+)$")
 MINUTES: Final = r"[-_.:h]?[0-5]\d(?:[-_.:m]?[0-5]\d)?"
 TIME_OF_DAY: Final = rf"[-_.:T ]?(?:[01]\d|2[0-3])(?:{MINUTES})?(?:Z|[+-]\d{{4}})?"
@@ -33,8 +33,8 @@ EPOCH: Final = re.compile(r"(?<!\d)[1-9]\d{9}(?!\d)")
 class Chain(NamedTuple):
     """Files of one tap in the order of their first packets; those without packets come last.
 
-    `name` is the path that they have in common, with ``*`` for what differs. `first_time_ns` is
-    that of the first packet, 2^63 - 1 when there is none, or a pipe would have to be read for it.
+    `name` is their common path, with ``*`` for the differing part. `first_time_ns` is that of the
+    first packet, 2^63 - 1 if there is none, or a pipe would have to be read for it.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Chain(NamedTuple):
 
 
 class _Dated(NamedTuple):
-    """A file of a chain; a number in its name says what the first times leave open."""
+    """A file of a chain; a number in its name breaks ties of first times."""
 
     first_time_ns: int
     turn: int
@@ -51,10 +51,10 @@ class _Dated(NamedTuple):
 
 
 def chains(paths: Iterable[str | os.PathLike[str]]) -> list[Chain]:
-    """The files put together tap by tap, the tap whose first packet is earliest first.
+    """Files grouped by tap, the tap whose first packet is earliest first.
 
-    A ring buffer that has begun again is put in the order of time too. Raises `CaptureError` for
-    what is not there or is no capture; a file that is empty yet is taken for one without packets.
+    A ring buffer that has wrapped is ordered by time too. Raises `CaptureError` for missing files
+    and files that are not captures; a file that is still empty counts as one without packets.
     """
     taps: dict[str, list[_Dated]] = {}
     for given in paths:
@@ -70,7 +70,7 @@ def chains(paths: Iterable[str | os.PathLike[str]]) -> list[Chain]:
 
 
 def chain_name(path: str) -> str:
-    """The name of the chain that the file would be in with others; alone it has that of the file.
+    """Name of the chain that the file would be part of; alone it has the file's own name.
 
     >>> chain_name("captures/tap.pcap12.gz")
     'captures/tap.pcap*'
@@ -79,7 +79,7 @@ def chain_name(path: str) -> str:
 
 
 def turn_of(path: str) -> int:
-    """The number in a file's name that tells it from others of its chain; -1: none.
+    """Number in a file's name that distinguishes it within its chain; -1: none.
 
     >>> turn_of("captures/tap.pcap12.gz")
     12
@@ -88,10 +88,10 @@ def turn_of(path: str) -> int:
 
 
 def certain_turns(paths: Iterable[str]) -> list[int] | None:
-    """The place of each file in the order in which one tap wrote them; None: names do not tell.
+    """Position of each file in the order in which one tap wrote them; None: not shown by names.
 
-    Names are certain where numbers never begin again: those of dumpcap, and those of tcpdump -C
-    without -W, whose first file has none. Dates are only as good as the clock.
+    Names are reliable if numbers never restart: those of dumpcap, and those of tcpdump -C without
+    -W, whose first file has none. Dates are only as reliable as the clock.
 
     >>> certain_turns(["a_00002_20240131235959.pcap", "a_00001_20240131235959.pcap"])
     [2, 1]
@@ -110,7 +110,7 @@ def certain_turns(paths: Iterable[str]) -> list[int] | None:
 
 
 def _split_name(path: str) -> tuple[str, int]:
-    """What all files of the tap have in common, and the number that tells this one; -1: none."""
+    """Common part of the names of a tap's files, and the number of this one; -1: none."""
     directory, name = os.path.split(path)
     name = COMPRESSION.sub("", name)
     turn = -1
@@ -134,7 +134,7 @@ def _first_time_ns(path: str) -> int:
 
 
 def first_time_of(file: CaptureFile) -> int:
-    """The time of a file's first packet, 2^63 - 1 when it has none; closes it."""
+    """Time of a file's first packet, 2^63 - 1 if it has none; closes the file."""
     try:
         file.look_ahead()
     except (TruncatedCapture, UnknownCaptureFormat) as error:

@@ -1,7 +1,7 @@
-"""Which file of a tap that is still written follows the one being read.
+"""Find the next file of a tap that is still being written.
 
-A capture is known by its name, without an ending for compression, and the time of its first packet:
-one that is compressed afterwards is the same, one that a ring writes over is another.
+A capture is identified by its name, without a compression suffix, and the time of its first packet:
+a file compressed afterwards is the same, one that a ring buffer overwrites is another.
 """
 
 import glob
@@ -14,19 +14,19 @@ from kdissect.capture.capture_file import NO_PACKET_NS, CaptureFile
 from kdissect.capture.rotation import COMPRESSION, chain_name, first_time_of, turn_of
 from kdissect.errors import CaptureError, Problem
 
-MAX_REMEMBERED: Final = 10_000  # of what is not there any more, the oldest go first
+MAX_REMEMBERED: Final = 10_000  # of deleted files, the oldest are dropped first
 HEAD_SIZE: Final = 1 << 16  # bytes read to find the first packet
 
 
 class Version(NamedTuple):
-    """What a file's name, without an ending for compression, and its first packet tell."""
+    """Identity of a capture: name without a compression suffix, and first packet."""
 
     name: str
     first_time_ns: int
 
 
 class Newcomer(NamedTuple):
-    """A file to be read; they are sorted by their times, and then by the numbers in their names."""
+    """A file to be read; sorted by time, and then by the number in the name."""
 
     first_time_ns: int
     turn: int
@@ -34,12 +34,12 @@ class Newcomer(NamedTuple):
 
     @property
     def version(self) -> Version:
-        """What it is known by."""
+        """Identity of the file."""
         return Version(COMPRESSION.sub("", self.path), self.first_time_ns)
 
 
 class _Seen(NamedTuple):
-    """How a file was when it was looked into; `first_time_ns` -1: it cannot be read."""
+    """State of a file when it was examined; `first_time_ns` -1: it cannot be read."""
 
     stamp: tuple[int, int, int]
     first_time_ns: int
@@ -48,8 +48,9 @@ class _Seen(NamedTuple):
 class RotationFollower:
     """Files that match `pattern`, a directory or a glob.
 
-    `problems` is drained by the user. All must be of one tap: what is of another one, and what is
-    no capture, is told of once and passed over; so is what goes before it was read.
+    `problems` is drained by the caller. All must be of one tap: files of another tap, and files
+    that are not captures, are reported once and passed over; so are files deleted before they were
+    read.
     """
 
     def __init__(self, pattern: str | os.PathLike[str]) -> None:
@@ -62,28 +63,28 @@ class RotationFollower:
         self._missed: dict[Version, str] = {}
 
     def waiting(self) -> list[Newcomer]:
-        """Those that were not taken yet, in their order; those without packets come last."""
+        """Files not taken yet, in their order; those without packets come last."""
         found = [one for one in self._look() if not self._is_done(one.version)]
         there = {one.version: one.path for one in found}
         for version, path in self._missed.items():
             if version not in there and version not in self._done:
                 text = f"{path}: gone before it was read, with all its packets"
                 self.problems.append(Problem("capture", "lost-file", text))
-        # One without packets is not missed when it is one with packets now.
+        # A file without packets is not missed if it has packets now.
         self._missed = {
             version: path for version, path in there.items() if version.first_time_ns < NO_PACKET_NS
         }
         return sorted(found)
 
     def take(self, path: str, first_time_ns: int) -> None:
-        """It is read now, and begins with a packet of that time; what follows is of its tap."""
+        """Mark the file as read, its first packet having that time; what follows is of its tap."""
         self._chain = self._chain or chain_name(path)
         self._done[Version(COMPRESSION.sub("", path), first_time_ns)] = None
         while len(self._done) > MAX_REMEMBERED:
             del self._done[next(iter(self._done))]
 
     def _is_done(self, version: Version) -> bool:
-        """Whether it was taken; what is being compressed has no packets for a while."""
+        """Whether it was taken; a file being compressed has no packets for a while."""
         if version.first_time_ns < NO_PACKET_NS:
             return version in self._done
         return any(done.name == version.name for done in self._done)
@@ -106,11 +107,11 @@ class RotationFollower:
                 yield os.path.join(self.pattern, name)  # noqa: PTH118
 
     def _first_time_of(self, path: str) -> int:
-        """That of the first packet, looked for when the file has changed; -1: not to be read."""
+        """Time of the first packet, read again when the file has changed; -1: not to be read."""
         try:
             status = os.stat(path)  # noqa: PTH116
         except OSError:
-            return -1  # gone meanwhile
+            return -1  # deleted meanwhile
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
         seen = self._seen.get(path)
         if seen is None or seen.stamp != stamp:

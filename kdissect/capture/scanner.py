@@ -1,10 +1,10 @@
-"""`Scanner`: what the scanners of all capture formats have in common.
+"""`Scanner`: common part of the scanners of all capture formats.
 
 In: the bytes of one uncompressed capture file, in pieces of any size. Out: its packets, in order.
-Knows no files: who reads them, how large the pieces are and what compressed them is not known here.
+Independent of files, of the size of the pieces and of compression.
 
-Packets refer to the piece they were fed in, so pieces are never copied. Only a record that lies
-across two pieces is put together in a buffer of its own.
+Packets refer to the piece they were fed in, so pieces are never copied. Only a record that spans
+two pieces is reassembled in a buffer of its own.
 """
 
 from typing import Final
@@ -16,12 +16,13 @@ from kdissect.errors import Problem
 
 U32: Final = 0xFFFFFFFF
 SECOND_NS: Final = 1_000_000_000
-# Captured bytes of one packet. libpcap and Wireshark stop at 256 KiB; Linux makes GRO packets of up
-# to 512 KiB (GSO_MAX_SIZE), so twice that. A length beyond is a lie that would swallow the file.
+# Captured bytes of one packet. libpcap and Wireshark stop at 256 KiB; Linux builds GRO packets of
+# up to 512 KiB (GSO_MAX_SIZE), so twice that. A larger length is invalid and would swallow the
+# file.
 MAXIMUM_PACKET_SIZE: Final = 1 << 20
 # Bytes searched for the next record after a corrupt one, before the rest of the file is given up.
 RESYNC_LIMIT: Final = 16 << 20
-# Bytes asked for at a time while searching.
+# Bytes requested at a time while searching.
 RESYNC_STEP: Final = 1 << 16
 LATEST_NS: Final = (1 << 63) - 1  # the year 2262
 FIRST_SEARCH: Final = 256  # bytes
@@ -29,12 +30,12 @@ FIRST_SEARCH: Final = 256  # bytes
 
 @mypyc_attr(allow_interpreted_subclasses=False)
 class Scanner:
-    """Cuts one capture file into packets; `problems` is drained by the user.
+    """Scans one capture file for packets; `problems` is drained by the caller.
 
-    `capture` is the index of the file and `first_ordinal` the number of packets of the files
-    before it: both go on the packets. `number` is the number of the last packet given. With
-    `counts_only` set, packets are counted as ever, but not given; `earliest_ns` and `latest_ns` are
-    then the bounds of their times, the former the greater one when there were none.
+    `capture` is the index of the file and `first_ordinal` the number of packets of the files before
+    it: both are set on the packets. `number` is the number of the last packet returned. With
+    `counts_only`, packets are counted as usual, but not returned; `earliest_ns` and `latest_ns` are
+    then the bounds of their times, the former being greater when there were none.
     """
 
     __slots__ = (
@@ -54,21 +55,21 @@ class Scanner:
         self.latest_ns: i64 = -1
         # The beginning of a record whose end was not fed yet.
         self._carry = b""
-        # Bytes from the first unused one on that `_scan` needs to get any further.
+        # Bytes, from the first unused one on, that `_scan` needs to make progress.
         self._wanted: i64 = 0
         # File offset of the first byte of the buffer that is being scanned.
         self._origin: i64 = 0
         self._fed: i64 = 0
-        # File offset of the corrupt record, while the next good one is searched; else -1.
+        # File offset of the corrupt record, while the next valid one is searched; else -1.
         self._lost_at: i64 = -1
         self._reason = ""
-        # The last bytes of the file are being scanned: there is nothing to wait for.
+        # The last bytes of the file are being scanned: no more follow.
         self._at_end = False
-        # File offset up to which bytes were looked at when the next good record was searched.
+        # File offset up to which bytes were examined in the search for the next valid record.
         self._examined: i64 = 0
 
     def start_at(self, offset: i64, number: i64, ordinal: i64, last_time_ns: i64) -> None:
-        """Begin in the middle: the next byte is that at `offset`, where a record starts.
+        """Start in the middle: the next byte is that at `offset`, where a record starts.
 
         The next packet has the `number` and `ordinal`; the last one before had `last_time_ns`.
         """
@@ -78,16 +79,16 @@ class Scanner:
         self.last_time_ns = last_time_ns
 
     def forget_times(self) -> None:
-        """Begin anew with `earliest_ns` and `latest_ns`."""
+        """Reset `earliest_ns` and `latest_ns`."""
         self.earliest_ns = LATEST_NS
         self.latest_ns = -1
 
     @property
     def record_start(self) -> int:
-        """File offset of the first record not read yet, where the file may be cut, else -1.
+        """File offset of the first record not read yet, where the file may be split, else -1.
 
-        It may not before the end of the file header, nor where the bytes after it have told which
-        record before it is the first good one after a corrupt one.
+        It may not be split before the end of the file header, nor where the bytes after it decided
+        which record before it is the first valid one after a corrupt one.
         """
         start = self._fed - len(self._carry)
         if self._lost_at >= 0 or start < self._examined or not self._is_started():
@@ -103,7 +104,7 @@ class Scanner:
         raise NotImplementedError
 
     def feed(self, data: bytes) -> list[Packet]:
-        """Take the next bytes of the file and give the packets that are whole now."""
+        """Feed the next bytes of the file; return the packets that are complete now."""
         packets: list[Packet] = []
         start: i64 = 0
         if self._carry:
@@ -116,7 +117,7 @@ class Scanner:
         return packets
 
     def finish(self) -> list[Packet]:
-        """The file ends here: give the last packets, if any; what is cut becomes a `Problem`."""
+        """Return the last packets of the file, if any; a truncated record becomes a `Problem`."""
         packets: list[Packet] = []
         data = self._carry
         self._carry = b""
@@ -129,9 +130,9 @@ class Scanner:
         return packets
 
     def _scan_carry(self, data: bytes, packets: list[Packet]) -> i64:
-        """Complete what was carried over, with no more bytes of `data` than it takes.
+        """Complete the carried-over record, with no more bytes of `data` than it needs.
 
-        Gives the index of the first byte of `data` that is not used.
+        Return the index of the first byte of `data` that is not used.
         """
         start: i64 = 0
         size: i64 = len(data)
@@ -148,7 +149,7 @@ class Scanner:
         return start
 
     def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
-        """Append the packets of ``data[start:]``; give the index of the first byte not used.
+        """Append the packets of ``data[start:]``; return the index of the first byte not used.
 
         `_wanted` is then more than the number of bytes left.
         """
@@ -162,19 +163,19 @@ class Scanner:
                 return start
 
     def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
-        """The same, but only up to a corrupt record, which sets `_lost_at`."""
+        """Scan records, but only up to a corrupt one, which sets `_lost_at`."""
         raise NotImplementedError
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
-        """Look for the next good record; found, `_lost_at` is -1 and it starts at the index."""
+        """Search the next valid record; if found, `_lost_at` is -1 and its index is returned."""
         raise NotImplementedError
 
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
-        """The same for the last bytes of the file, when no more can be waited for."""
+        """Scan the last bytes of the file, when no more can follow."""
         raise NotImplementedError
 
     def _report_cut(self, rest: bytes) -> None:
-        """`rest` is the beginning of a record that the file does not hold the end of."""
+        """Report `rest`, a record truncated by the end of the file."""
         wanted = f" of {self._wanted}" if self._wanted > len(rest) else ""
         self.problems.append(
             Problem(
@@ -190,7 +191,7 @@ class Scanner:
         )
 
     def _report_lost(self, found_at: i64, outcome: str) -> None:
-        """The search that began at `_lost_at` is over; the bytes up to `found_at` are skipped."""
+        """End the search that began at `_lost_at`; the bytes up to `found_at` are skipped."""
         skipped = found_at - self._lost_at
         self.problems.append(
             Problem(
@@ -206,7 +207,7 @@ class Scanner:
         self._lost_at = -1
 
     def _report_record(self, kind: str, message: str, size: i64) -> None:
-        """A problem with one record of `size` bytes that does not stop the scanner."""
+        """Report a problem with one record of `size` bytes that does not stop the scanner."""
         self.problems.append(
             Problem(
                 "capture",
@@ -221,10 +222,10 @@ class Scanner:
 
 
 def find_either(data: bytes, first: bytes, second: bytes, at: i64) -> i64:
-    """Index of `first` or `second`, which have one size, from `at` on; the end when nowhere.
+    """Index of `first` or `second`, of equal size, from `at` on; the end if not found.
 
-    Looks no further than twice as far as there is something: what never comes is not looked for
-    up to the end each time.
+    Searches in steps that double in size: a value that never occurs is not searched up to the end
+    each time.
     """
     end: i64 = len(data)
     size: i64 = len(first)

@@ -1,12 +1,12 @@
-"""Cuts one capture without reading all of it: where it may be cut is guessed, and confirmed later.
+"""Split a capture without reading all of it: boundaries are guessed, and confirmed later.
 
-At some distance from each other places are looked for as behind damage; one counts when records
-follow it for as long as is looked. Who reads the split before comes to that place, or not: then the
-guess was wrong (`SplitReader.reached`), and the file is cut from there on by reading it
-(`splits.plan_from`).
+Near evenly spaced places, a record start is searched for as after corruption; it counts when valid
+records follow it for as far as is checked. Reading the split before it either arrives at that place
+or shows that the guess was wrong (`SplitReader.reached`); then the file is split from there on by
+reading it (`splits.plan_from`).
 
-How many packets are before a split nobody knows. So those of the splits are numbered as if there
-were NUMBERS of them in each, which keeps their order; see `Split.is_counted`.
+The number of packets before a speculative split is unknown. So packets are numbered as if each
+split had NUMBERS of them, which preserves their order; see `Split.is_counted`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,23 +17,23 @@ from kdissect.capture.capture_file import CHUNK_SIZE, CaptureFile, capture_error
 from kdissect.capture.format_context import Layout, PcapLayout
 from kdissect.capture.splits import AnyScanner, Split, first_layout, resumed
 
-# A record has 16 bytes and some, so that a split of a GiB has fewer. An exchange's id is 100 000
-# times as large: there can be 1.3 million splits before one has no 64 bits.
+# A record has at least 16 bytes, so a split of a GiB has fewer. An exchange's id is 100 000 times
+# as large: 1.3 million splits are possible before an id exceeds 64 bits.
 NUMBERS: Final = 1 << 26
 LARGEST: Final = 1 << 30
-# Bytes from the beginning and behind each place that are looked at.
+# Bytes examined at the beginning and after each place.
 LOOK: Final = 256 << 10
-# No record begins with so many zeros: behind them the next one is searched.
+# No record begins with so many zeros: the next one is searched after them.
 NO_RECORD: Final = bytes(24)
-# Where the bytes of a packet start behind those of its record, in a block of pcapng.
+# Offset of a packet's bytes from the start of its record, in a pcapng block.
 ENHANCED_START: Final = 28
 SURE: Final = 3  # packets
 SAMPLES: Final = 4
-TRIES: Final = 4  # for each place
+TRIES: Final = 4  # per place
 
 
 class Look(NamedTuple):
-    """What the beginning of a file says, and some places in it.
+    """What the beginning of a file, and samples of it, show.
 
     In `seen` bytes were so many `packets`.
     """
@@ -46,12 +46,12 @@ class Look(NamedTuple):
 
     @property
     def packet_size(self) -> int:
-        """The bytes of a record, on average."""
+        """Average number of bytes of a record."""
         return max(1, self.seen // self.packets)
 
 
 def look_at(path: str) -> Look | None:
-    """Look at the beginning of a file; None for what cannot be cut. Raises `CaptureError`."""
+    """Examine the beginning of a file; None if it cannot be split. Raises `CaptureError`."""
     if not is_regular(path):
         return None
     file = CaptureFile(path, path, CHUNK_SIZE)
@@ -74,7 +74,7 @@ def look_at(path: str) -> Look | None:
 
 
 def with_samples(path: str, look: Look) -> Look:
-    """The same with what is seen at some places in the file: its beginning may be another."""
+    """Add samples from places in the file: its beginning may not be typical."""
     if look.seen >= look.size:
         return look
     places = [look.size * sample // SAMPLES for sample in range(1, SAMPLES)]
@@ -94,7 +94,7 @@ def with_samples(path: str, look: Look) -> Look:
 
 
 def guess_splits(path: str, look: Look, places: Iterable[int]) -> list[Split]:
-    """Splits that start near the `places`, in bytes and in order; fewer where nothing is found."""
+    """Splits that start near the `places`, in bytes and in order; fewer if no record is found."""
     starts = find_starts(path, look, places)
     splits = []
     for number, (start, end) in enumerate(zip([0, *starts], [*starts, look.size], strict=True)):
@@ -110,7 +110,7 @@ def guess_splits(path: str, look: Look, places: Iterable[int]) -> list[Split]:
 
 
 def find_starts(path: str, look: Look, places: Iterable[int]) -> Sequence[int]:
-    """Where a record starts behind each of the places."""
+    """Find where a record starts after each of the places."""
     starts: list[int] = []
     time_ns = look.time_ns
     try:
@@ -133,16 +133,16 @@ def find_starts(path: str, look: Look, places: Iterable[int]) -> Sequence[int]:
 
 
 def find_record(data: bytes, layout: Layout, offset: int, time_ns: int) -> int:
-    """Index of what looks like a record, after one of about that time; -1 for none.
+    """Index of a plausible record, after one of about that time; -1 for none.
 
-    `offset` is that of the data in the file, behind its header.
+    `offset` is that of the data in the file, after its header.
     """
     if offset < len(NO_RECORD):  # a scanner's places are in a file, and so not negative
         return -1
     scanner = at_place(layout, offset - len(NO_RECORD), time_ns)
     scanner.feed(NO_RECORD)
     scanner.feed(data)
-    # It would wait for more before it says anything.
+    # The scanner would wait for more before it reports anything.
     scanner.finish()
     if not scanner.problems:
         return -1
@@ -150,7 +150,7 @@ def find_record(data: bytes, layout: Layout, offset: int, time_ns: int) -> int:
 
 
 def confirmed(data: bytes, start: int, layout: Layout, offset: int) -> int:
-    """The time of the last packet when there is one after the other, the first at `start`; else -1.
+    """Time of the last packet if consecutive packets are found, the first at `start`; else -1.
 
     `offset` is that of the data in the file.
     """
@@ -160,7 +160,7 @@ def confirmed(data: bytes, start: int, layout: Layout, offset: int) -> int:
     packets = scanner.feed(data[start:])
     if len(packets) < SURE or scanner.problems or scanner.record_start < 0:
         return -1
-    # A packet without a time of its own has that of the one before, which is not known.
+    # A packet without a timestamp has that of the one before, which is not known.
     before = layout.record_header_size if isinstance(layout, PcapLayout) else ENHANCED_START
     return scanner.last_time_ns if packets[0].start == before else -1
 

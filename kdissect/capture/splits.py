@@ -1,9 +1,9 @@
-"""Cuts captures into byte ranges that can be read apart, by other processes or other machines.
+"""Divide captures into byte ranges that other processes or machines can read independently.
 
-`plan` finds the places: at the start of records, with all that was said before them that the rest
-depends on. It reads each file once with the scanner that reads packets too, told to count them
-only, so damaged places are the same to both. `read_split` gives the packets of one split as they
-are in the whole: times, numbers, ordinals, and the problems, each in one split only.
+`plan` finds the boundaries: at the start of records, with the context from before them that the
+rest depends on. It reads each file once with the scanner used for packets, in counting mode, so
+both treat corruption alike. `read_split` yields the packets of one split exactly as in the whole:
+times, numbers, ordinals, and the problems, each in one split only.
 
 Compressed files and pipes can be read from their beginning only: each is one split.
 """
@@ -31,9 +31,10 @@ from kdissect.capture.pcapng import PcapngScanner
 from kdissect.capture.scanner import LATEST_NS
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
-# Large enough that starting on a split costs nothing, small enough that 1 GB keeps 16 cores busy.
+# Large enough to make the cost of starting a split negligible, small enough that 1 GB keeps 16
+# cores busy.
 SPLIT_SIZE: Final = 64 << 20
-# What `Split.end` says of a pipe.
+# `Split.end` of a pipe.
 UNKNOWN_END: Final = -1
 
 AnyScanner: TypeAlias = PcapScanner | PcapngScanner
@@ -46,17 +47,17 @@ class Split(NamedTuple):
     next packet (see `Packet`), or would be if no other block that Wireshark numbers came before it;
     the last packet before it had the time `last_time_ns`, -1 when there is none. Ordinals count
     from the first packet of file `counted_from`: that is 0, unless a compressed file or a pipe
-    comes before, whose packets nobody has counted. All times of the packets are from `earliest_ns`
-    to `latest_ns`, both -1 where there are none or nobody has looked.
+    comes before, whose packets have not been counted. All times of the packets are from
+    `earliest_ns` to `latest_ns`, both -1 if there are none or they were not read.
 
-    `layout` is what the bytes before `start` say: link type, clock, byte order, snaplen, and for
-    pcapng interfaces and secrets; None: the split is a whole file, which says it all itself. A
-    pipe's `end` is -1, that of a file whose header is not there yet 0. What is cut off at the end
-    of a file belongs to its last split.
+    `layout` is the context from the bytes before `start`: link type, clock, byte order, snaplen,
+    and for pcapng interfaces and secrets; None: the split is a whole file. A pipe's `end` is -1,
+    that of a file whose header is not written yet 0. A truncated record at the end of a file
+    belongs to its last split.
 
-    A split that is not `is_counted` was guessed (see `speculative_splits`): number and ordinal are
-    larger than those of all splits before it, but by too much; and where it ends, reading may not
-    come to.
+    A split that is not `is_counted` is speculative (see `speculative_splits`): number and ordinal
+    are larger than those of all splits before it, but by too much; and its end may turn out not to
+    be a record boundary.
     """
 
     path: str
@@ -75,7 +76,7 @@ class Split(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where reading a split came to: the next record, -1 where none starts; what is known there.
+    """Where reading a split ended: the next record, -1 if none starts; the context there.
 
     `ordinal` and `number` are those of the next packet.
     """
@@ -89,9 +90,9 @@ class Reached(NamedTuple):
 def plan(paths: Iterable[str | os.PathLike[str]], size: int = SPLIT_SIZE) -> list[Split]:
     """Splits of about `size` bytes of each file, in order; the files follow each other as given.
 
-    Where the files overlap in time, `open_captures` lets their packets take turns; the splits do
-    not (see `are_in_turn`). Raises `CaptureError` as `open_captures` does for what is not there or
-    is no capture.
+    Where the files overlap in time, `open_captures` merges their packets by time; the splits do
+    not (see `are_in_turn`). Raises `CaptureError` as `open_captures` does for missing files and
+    files that are not captures.
     """
     return list(iter_splits(paths, size))
 
@@ -115,10 +116,10 @@ def iter_splits(paths: Iterable[str | os.PathLike[str]], size: int = SPLIT_SIZE)
 def plan_file(
     path: str, size: int = SPLIT_SIZE, copy: str | None = None
 ) -> tuple[list[Split], int]:
-    """The splits of one file as of the first, and its number of packets, -1 when nobody knows.
+    """Splits of one file as if it were the first, and its number of packets, -1 if unknown.
 
-    Where other files come before it, capture and ordinals have to be moved behind theirs. `copy` is
-    where the bytes of `path` are, when that is no file of this machine.
+    If other files come before it, capture and ordinals have to be shifted by theirs. `copy` is
+    where the bytes of `path` are, if that is not a local file.
     """
     splits = []
     cut = _cut(Split(path, 0, 0, UNKNOWN_END, True, 1, 1, 0), size, True, copy)
@@ -130,7 +131,7 @@ def plan_file(
 
 
 def plan_from(split: Split, end: int, size: int = SPLIT_SIZE) -> list[Split]:
-    """A file from the start of a split up to `end` in splits, found by reading it."""
+    """Splits of a file from the start of a split up to `end`, found by reading it."""
     scanner = _resume(split)
     scanner.counts_only = True
     whole = split._replace(end=end, is_last=True)
@@ -146,10 +147,10 @@ def plan_from(split: Split, end: int, size: int = SPLIT_SIZE) -> list[Split]:
 
 
 def are_in_turn(splits: Sequence[Split]) -> bool:
-    """Whether the splits, one after the other, are what `open_captures` gives of their files.
+    """Whether the splits in sequence yield the same as `open_captures` does for their files.
 
-    So they are when no file starts before the one before it ends, and those without packets come
-    last. Of several files that are compressed, or pipes, nobody knows.
+    This holds when no file starts before the one before it ends, and files without packets come
+    last. For several compressed files, or pipes, it is unknown.
     """
     latest_ns = -1
     times: dict[int, tuple[int, int]] = {}
@@ -170,12 +171,12 @@ def are_in_turn(splits: Sequence[Split]) -> bool:
 def read_split(
     split: Split, chunk_size: int = CHUNK_SIZE, copy: str | None = None
 ) -> "SplitReader":
-    """What gives the packets of a split; `copy` is where its bytes are, if not at its path."""
+    """Reader of a split's packets; `copy` is where its bytes are, if not at its path."""
     return SplitReader(split, chunk_size, copy)
 
 
 class SplitReader:
-    """Iterates over the packets of a split as lists, once; `problems` is drained by the user.
+    """Iterates over the packets of a split as lists, once; `problems` is drained by the caller.
 
     Raises `CaptureError` when the file cannot be read, or is no longer the one that was planned.
     """
@@ -184,9 +185,9 @@ class SplitReader:
         self.split = split
         self.source = split.path if copy is None else copy
         self.problems: list[Problem] = []
-        # Contents of the Decryption Secrets blocks of the file up to what was read so far.
+        # Contents of the Decryption Secrets blocks of the file up to the current position.
         self.secrets: Sequence[Secrets] = ()
-        # When all was read; not of a whole file.
+        # Set when all was read; not for a whole file.
         self.reached: Reached | None = None
         self._chunk_size = chunk_size
 
@@ -215,7 +216,7 @@ class SplitReader:
                 self.secrets = file.secrets
                 yield batch
         except (TruncatedCapture, UnknownCaptureFormat) as error:
-            # `plan` raises it unless it is to be borne: one of several files has no beginning.
+            # `plan` raises it unless it is tolerated: one of several files has no beginning.
             self.problems.append(empty_file(error))
         finally:
             file.close()
@@ -252,7 +253,7 @@ class SplitReader:
 def _cut(
     whole: Split, size: int, is_alone: bool, copy: str | None = None
 ) -> Generator[Split, None, int]:
-    """The splits of one file; gives the ordinal of the packet after it, -1 when not known."""
+    """Yield the splits of one file; return the ordinal of the packet after it, -1 if unknown."""
     source = whole.path if copy is None else copy
     if not is_regular(source):
         yield whole
@@ -287,7 +288,7 @@ def _cut_plain(
 
 
 def _reads(file: CaptureFile) -> Iterator[int]:
-    """Read on; how many bytes were read."""
+    """Read on; return the number of bytes read."""
     while file.read() is not None:
         yield file.bytes_done
 
@@ -295,7 +296,7 @@ def _reads(file: CaptureFile) -> Iterator[int]:
 def _cut_reads(
     whole: Split, scanner: AnyScanner, reads: Iterator[int], size: int
 ) -> Iterator[Split]:
-    """The splits of what a scanner is fed with each of the reads, which give how far they came."""
+    """Splits from a scanner that is fed by `reads`, which yield the progress in bytes."""
     split = whole
     done = whole.start
     for done in reads:  # noqa: B007  # the last is used
@@ -317,7 +318,7 @@ def _cut_reads(
 
 
 def _with_times(split: Split, scanner: AnyScanner) -> Split:
-    """The split with the times of the packets since the last one."""
+    """The split with the time range of the packets since the last one."""
     if scanner.latest_ns < 0:
         return split
     timed = split._replace(earliest_ns=scanner.earliest_ns, latest_ns=scanner.latest_ns)
@@ -326,19 +327,19 @@ def _with_times(split: Split, scanner: AnyScanner) -> Split:
 
 
 def _is_unread(split: Split) -> bool:
-    """Whether nobody has looked for packets in the split."""
+    """Whether the split has not been read for packets."""
     return split.layout is None and split.end != 0
 
 
 def first_layout(layout: Layout) -> Layout:
-    """What is known at the start of a file: in pcapng, nothing but the byte order."""
+    """Context at the start of a file: in pcapng, only the byte order."""
     if isinstance(layout, PcapLayout):
         return layout
     return SectionLayout(layout.is_big_endian, (), (), 0)
 
 
 def resumed(layout: Layout | None, capture: int = 0, is_start: bool = False) -> AnyScanner:
-    """A scanner of file number `capture` behind what said the layout, or at the very start."""
+    """Scanner of file number `capture`, resumed after the `layout`, or at the very start."""
     scanner: AnyScanner
     if isinstance(layout, PcapLayout):
         scanner = PcapScanner(capture)
@@ -352,14 +353,14 @@ def resumed(layout: Layout | None, capture: int = 0, is_start: bool = False) -> 
 
 
 def _resume(split: Split) -> AnyScanner:
-    """The scanner as it was when it came to the start of the split."""
+    """Scanner in the state it had at the start of the split."""
     scanner = resumed(split.layout, split.capture, split.start == 0)
     scanner.start_at(split.start, split.number, split.ordinal, split.last_time_ns)
     return scanner
 
 
 def _read_bytes(split: Split, chunk_size: int, source: str | None = None) -> Iterator[bytes]:
-    """The bytes of a split; raises `CaptureError` when they are not there."""
+    """Read the bytes of a split; raises `CaptureError` when they are missing."""
     try:
         with Path(source or split.path).open("rb", buffering=0) as file:
             file.seek(split.start)

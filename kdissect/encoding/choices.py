@@ -1,4 +1,4 @@
-"""Values of one of several types, which a byte tells, and plain values of any."""
+"""Values of one of several types, identified by a byte, and plain values of any type."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,12 +8,12 @@ from kdissect.encoding.sinks import Sink, not_declared
 from kdissect.encoding.sources import Source
 from kdissect.errors import EncodingError
 
-# Of `Plain` values: what a join needs is seven deep.
+# Of `Plain` values: joins need a depth of seven.
 DEEPEST: Final = 16
 
 
 class OneOf:
-    """A value of one of several types, which its class tells; a byte says which."""
+    """Value of one of several types, chosen by its class and identified by a byte."""
 
     def __init__(self, **kinds: tuple[type, Kind]) -> None:
         self.classes = {of: number for number, (of, _) in enumerate(kinds.values())}
@@ -42,16 +42,16 @@ class Nothing:
     least = 0
 
     def write(self, sink: Sink, value: None) -> None:
-        """Nothing is written."""
+        """Write nothing."""
         if value is not None:
             raise not_declared(value, "None")
 
     def read(self, source: Source) -> None:
-        """Nothing is read."""
+        """Read nothing."""
 
 
 class Plain:
-    """None, bool, int, text, bytes, and lists, tuples and dicts of these, DEEPEST deep."""
+    """None, bool, int, text, bytes, and lists, tuples and dicts of these, nested DEEPEST deep."""
 
     least = 1
 

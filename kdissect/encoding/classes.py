@@ -1,4 +1,4 @@
-"""Classes of objects: which fields they have, and of which types."""
+"""Classes of objects: their fields and the types of these."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ from kdissect.errors import EncodingError
 
 
 class Layout(Writable, Protocol):
-    """How the objects of a class are written and read."""
+    """Encoding of the objects of a class."""
 
     kind: type
     least: int
 
     def blank(self) -> Any:
-        """An object whose fields are to be read."""
+        """An object without field values, which are read later."""
         ...
 
     def read(self, source: Source, value: Any) -> None:
@@ -28,10 +28,10 @@ class Layout(Writable, Protocol):
 
 
 class Fields:
-    """A class with fields: integers, then bools, then those of other types.
+    """A class with fields: integers, then bools, then other types.
 
-    `make` makes an object whose fields have any values. Fields of `left_out` are not written: the
-    reader has the value given here, which the owner of the object replaces.
+    `make` creates an object with arbitrary field values. Fields in `left_out` are not written: the
+    reader sets the value given here, which the owner of the object replaces.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Fields:
         self._get_others = getter(tuple(others))
 
     def blank(self) -> Any:
-        """An object whose fields are to be read."""
-        # An object of an interpreted class takes only its own memory when it is made like this.
+        """An object without field values, which are read later."""
+        # An object of an interpreted class takes less memory when created like this.
         return object.__new__(self.kind) if self._make is None else self._make()
 
     def write(self, sink: Sink, value: Any) -> None:
@@ -88,7 +88,7 @@ class Fields:
 
 
 class Inline:
-    """An object that only one value has, which is written in its place."""
+    """An object with a single owner, written in place."""
 
     def __init__(self, layout: Fields) -> None:
         self.layout = layout
@@ -106,7 +106,7 @@ class Inline:
 
 
 class SharedDict:
-    """A dict that several objects refer to, as one object."""
+    """A dict shared by several objects, as one object."""
 
     kind: type = dict
 
@@ -129,7 +129,7 @@ class SharedDict:
 
 
 class Ref:
-    """One object of some classes; with `or_none` also None."""
+    """Reference to an object of certain classes; with `or_none` also None."""
 
     least = 1
 
@@ -164,7 +164,7 @@ NUMBERED: Final[dict[int, Layout]] = {}
 
 
 def declare(number: int, layout: Layout) -> None:
-    """Let objects of a class be referred to, under a number that is part of the format."""
+    """Allow references to objects of a class, under a number that is part of the format."""
     if layout.kind in LAYOUTS or number in NUMBERED or not 0 <= number < MOST_CLASSES:
         raise ValueError(f"{layout.kind.__name__} cannot be class {number}")
     layout.number = number
@@ -173,7 +173,7 @@ def declare(number: int, layout: Layout) -> None:
 
 
 def getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives the values of these attributes."""
+    """Function that returns the values of these attributes."""
     if not names:
         return lambda _: ()
     found = attrgetter(*names)

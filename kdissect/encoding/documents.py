@@ -12,14 +12,14 @@ from kdissect.errors import EncodingError
 
 HEADER: Final = struct.Struct("<4sHHIQ")
 MAGIC: Final = b"kdv1"
-# What values that do not fit together raise where they are made.
+# Exceptions raised by constructors for inconsistent values.
 DAMAGE: Final = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
 
 
 class Document(NamedTuple):
     """A kind of document: its number, its name in messages, its version and the type of its root.
 
-    Numbers are told apart by readers and used once in kdissect; a version stands for the format of
+    Readers distinguish kinds by number, which is unique in kdissect; a version covers the format of
     everything in the root.
     """
 
@@ -30,7 +30,7 @@ class Document(NamedTuple):
 
 
 def dump(document: Document, value: Any, version: int | None = None) -> bytes:
-    """The value as a document; raises EncodingError where it is not of the declared type."""
+    """Encode the value as a document; raises EncodingError if it is not of the declared type."""
     sink = Sink()
     document.root.write(sink, value)
     # The list grows while objects refer to others.
@@ -46,7 +46,7 @@ def dump(document: Document, value: Any, version: int | None = None) -> bytes:
 
 
 def load(document: Document, content: bytes) -> Any:
-    """The value that `dump` wrote; raises EncodingError for anything else."""
+    """Decode a document written by `dump`; raises EncodingError for anything else."""
     try:
         return read(document.root, Source(checked(document, content)))
     except EncodingError as error:
@@ -56,7 +56,7 @@ def load(document: Document, content: bytes) -> Any:
 
 
 def checked(document: Document, content: bytes) -> bytes:
-    """The content behind the header."""
+    """Content after the header, which is checked."""
     if len(content) < HEADER.size:
         raise EncodingError(f"{len(content)} bytes")
     magic, number, version, crc, size = HEADER.unpack_from(content)
@@ -73,7 +73,7 @@ def checked(document: Document, content: bytes) -> bytes:
 
 
 def read(root: Kind, source: Source) -> Any:
-    """The root of a content, and all objects of it."""
+    """Decode the root of a content, and all its objects."""
     layouts = layouts_of(source.take(source.count(1)))
     least = root.least + sum(layout.least for layout in layouts)
     if least > source.left:
@@ -88,7 +88,7 @@ def read(root: Kind, source: Source) -> Any:
 
 
 def layouts_of(numbers: bytes) -> list[Layout]:
-    """The classes of these numbers."""
+    """Classes with these numbers."""
     unknown = {*numbers} - NUMBERED.keys()
     if unknown:
         raise EncodingError(f"there is no class {min(unknown)}")

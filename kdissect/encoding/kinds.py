@@ -1,7 +1,7 @@
-"""The types that a document may declare, but for classes of objects, which are in `classes`.
+"""Types that a document may declare, except for classes of objects, which are in `classes`.
 
-A type writes a value to a `Sink` and reads it from a `Source`; `least` is how many bytes a value
-takes at least.
+A type writes a value to a `Sink` and reads it from a `Source`; `least` is the minimum size of a
+value in bytes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class Kind(Protocol):
 
 
 class Int:
-    """An integer of 64 bits."""
+    """A 64-bit integer."""
 
     least = 1
 
@@ -85,7 +85,7 @@ class Text:
 
 
 class Bytes:
-    """Bytes; `made` makes another type of them, such as a bytearray."""
+    """Bytes; `made` converts them to another type, such as a bytearray."""
 
     least = 1
 
@@ -124,7 +124,7 @@ class Maybe:
 
 
 class Many:
-    """A collection of any length, whose items are of one type; `made` makes it of a list."""
+    """Collection of any length with items of one type; `made` converts it from a list."""
 
     least = 1
 
@@ -133,7 +133,7 @@ class Many:
         self.made = made
 
     def write(self, sink: Sink, value: Collection[Any]) -> None:
-        """Write the items; those of a set sorted, so that equal values are equal bytes."""
+        """Write the items; those of a set sorted, so that equal values have equal bytes."""
         items = sorted(value) if isinstance(value, set | frozenset) else value
         sink.integer(len(items))
         if isinstance(self.kind, Int):
@@ -156,10 +156,10 @@ class Many:
 
 
 class Rows:
-    """A list of values that are a few integers each, which take 8 bytes each.
+    """List of values that consist of a few integers, 8 bytes each.
 
-    `split` gives the integers of a value, `made` makes the value of them, and `whole` the
-    collection of a list.
+    `split` returns the integers of a value, `made` creates a value from them, and `whole` the
+    collection from a list.
     """
 
     least = 1
@@ -218,7 +218,7 @@ class Dict:
 
 
 class Fixed:
-    """So many values, each of a type of its own; `made` makes a value of their list."""
+    """Fixed number of values, each of its own type; `made` creates a value from their list."""
 
     def __init__(self, *kinds: Kind, made: Callable[[list[Any]], Any] = tuple) -> None:
         self.kinds = kinds
@@ -238,7 +238,7 @@ class Fixed:
 
 
 class Record:
-    """A named tuple, or another value that `make` makes of its fields in their order."""
+    """Named tuple, or another value that `make` creates from its fields in order."""
 
     def __init__(self, make: Callable[..., Any], **fields: Kind) -> None:
         self.make = make
@@ -256,7 +256,7 @@ class Record:
 
 
 class Converted:
-    """A value that is written as another one: `split` gives that, `made` makes the value of it."""
+    """Value written as another one: `split` converts to that, `made` converts back."""
 
     def __init__(self, kind: Kind, split: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
         self.kind = kind
@@ -285,7 +285,7 @@ INT_PAIR: Final = Fixed(INT, INT)
 
 
 def named(make: Callable[..., Any], **fields: Kind) -> Record:
-    """A named tuple; raises TypeError where `fields` are not its own in their order."""
+    """Named tuple; raises TypeError unless `fields` are its own, in order."""
     own: Sequence[str] = getattr(make, "_fields", ())
     if tuple(own) != tuple(fields):
         wrong = next(islice({*own} ^ {*fields}, 1), "their order")

@@ -1,4 +1,4 @@
-"""`Sink`: where values are written to."""
+"""`Sink`: output of encoded values."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
@@ -16,7 +16,7 @@ MOST_CLASSES: Final = 256
 
 
 class Writable(Protocol):
-    """How the objects of a class are written; `number` stands for the class in documents."""
+    """Encoder of the objects of a class; `number` identifies the class in documents."""
 
     number: int
 
@@ -26,7 +26,7 @@ class Writable(Protocol):
 
 
 class Sink:
-    """The bytes of a document's root and objects; `objects` are in the order of their numbers."""
+    """Bytes of a document's root and objects; `objects` are in the order of their numbers."""
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -36,7 +36,7 @@ class Sink:
         self._blobs: dict[bytes, int] = {}
 
     def integer(self, number: int) -> None:
-        """Write an integer; one of more than 64 bits is written as 64 bits have it."""
+        """Write an integer; one of more than 64 bits is truncated to 64 bits."""
         if -1 <= number <= LARGEST_SINGLE:
             self.out.append(number + 1)
         elif number == NULL:
@@ -57,7 +57,7 @@ class Sink:
             elif number == NULL:
                 out.append(NULL_BYTE)
             else:
-                # As `integer`, without a call: there are thousands.
+                # As `integer`, without a call, as there are thousands.
                 size = ((number + (number < 0)).bit_length() >> 3) + 1
                 if size > 8:
                     number, size = signed(number), 8
@@ -97,10 +97,10 @@ class Sink:
 
 
 def signed(number: int) -> int:
-    """The value of the last 64 bits of a number."""
+    """Signed value of the last 64 bits of a number."""
     return (number + (1 << 63) & U64) - (1 << 63)
 
 
 def not_declared(value: object, kind: object) -> EncodingError:
-    """The error for a value that is not of the declared type: a mistake of the writer."""
+    """Error for a value that is not of the declared type: a programming error of the writer."""
     return EncodingError(f"{type(value).__name__} is not {kind}")

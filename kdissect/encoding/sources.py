@@ -1,4 +1,4 @@
-"""`Source`: where values are read from."""
+"""`Source`: input of decoded values."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ LARGEST_SIZE: Final = 8  # bytes of an integer
 
 
 class Source:
-    """The content of a document from `at` on; `objects` are those that were made of it."""
+    """Content of a document from `at` on; `objects` are those created from it."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -20,7 +20,7 @@ class Source:
 
     @property
     def left(self) -> int:
-        """The bytes that are not read yet."""
+        """Number of bytes not read yet."""
         return len(self.data) - self.at
 
     def integer(self) -> int:
@@ -39,9 +39,9 @@ class Source:
         return int.from_bytes(self.take(size), "little", signed=True)
 
     def integers(self, count: int) -> list[int]:
-        """Read so many integers; `count` is known to be at most the bytes that are left."""
+        """Read `count` integers; `count` is known to be at most the number of bytes left."""
         data, at = self.data, self.at
-        # Most are small: those are taken all at once.
+        # Most are small: those are read all at once.
         part = data[at : at + count]
         if len(part) == count and (not part or max(part) < NULL_BYTE):
             self.at = at + count
@@ -64,7 +64,7 @@ class Source:
         return numbers
 
     def count(self, least: int) -> int:
-        """Read how many items follow, each of which takes `least` bytes at least."""
+        """Read a count of items, each of which takes at least `least` bytes."""
         count = self.integer()
         if not 0 <= count * least <= self.left:
             raise EncodingError(f"{count} items of {least} bytes in {self.left} bytes")
@@ -80,7 +80,7 @@ class Source:
         return part
 
     def text(self) -> str | None:
-        """Read a text; None is a value of its own."""
+        """Read a text; None is a distinct value."""
         size = self.integer()
         if size == NONE:
             return None
@@ -92,7 +92,7 @@ class Source:
         return text
 
     def blob(self) -> bytes | None:
-        """Read bytes; None is a value of its own."""
+        """Read bytes; None is a distinct value."""
         size = self.integer()
         if size == NONE:
             return None
@@ -105,7 +105,7 @@ class Source:
 
 
 def place_of(reference: int, count: int) -> int:
-    """What a reference to one of `count` values refers to."""
+    """Index that a reference to one of `count` values refers to."""
     place = FIRST_REFERENCE - reference
     if place >= count:
         raise EncodingError(f"value {place} of {count}")

@@ -1,13 +1,13 @@
-"""What is held of a direction while it is not known where its next frame starts.
+"""Search for the next frame start of a direction in its held bytes.
 
-Bytes wait in `Waiting`, holes among them, until a `Probe` says where in the `Window` over them a
-frame starts: guess, confirm, trust. What a probe has seen and refused is let go at once; what it
-wants to see more of waits, WINDOW bytes at most.
+Bytes and holes wait in `Waiting`, until a `Probe` finds where in the `Window` over them a frame
+starts: guess, confirm, trust. Bytes that a probe rejects are dropped at once; undecided ones wait,
+WINDOW bytes at most.
 
 A search is bounded by the bytes that come, whatever they are. Work is counted in steps
-(`Window.work`): looking at a byte is one, judging a guess some more. One look at a window
-may take STEPS_EACH steps for each of its bytes. Each new byte gives a direction CREDIT_EACH steps
-for all its looks; without credit the next look waits for more bytes, or the end.
+(`Window.work`): examining a byte is one, evaluating a guess some more. One search of a window may
+take STEPS_EACH steps for each of its bytes. Each new byte grants a direction CREDIT_EACH steps for
+all its searches; without credit the next search waits for more bytes, or the end.
 """
 
 from typing import Final
@@ -16,58 +16,59 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.streams.events import OPENER, Chunk, Connection, Event, Gap
 
-# What waits of one direction at most: a producer's largest request by default, and a
-# consumer's largest answer for one partition.
+# Maximum of waiting bytes of one direction: a producer's largest request by default, and a
+# consumer's largest response for one partition.
 WINDOW: Final = 1 << 20
-# What waits of all directions together, before guesses must do with what is there.
+# Maximum of waiting bytes of all directions, before guesses must use the available bytes.
 MAX_WAITING: Final = 64 << 20
-FEW_BYTES: Final = 4096  # so few can be looked at with every segment
-# More of them are looked at again when an eighth has come: all looks together at what only grows
-# see each byte 9 times.
+FEW_BYTES: Final = 4096  # so few can be searched with every segment
+# More bytes are searched again when an eighth was added: all searches of a growing window together
+# examine each byte 9 times.
 MORE_SHARE: Final = 8
-# The smallest Kafka request with its size field: fewer bytes tell a probe too little, so they wait.
+# The smallest Kafka request with its size field: fewer bytes are not enough for a probe, so they
+# wait.
 PROBE_SIZE: Final = 14
-# Memory that an event takes beside its bytes, so tiny segments count too; and all that waits of one
-# direction: 26 000 segments of a byte, where WINDOW in segments of 1448 bytes takes 1.1 MiB.
+# Memory of an event in addition to its bytes, so tiny segments count too; and all waiting data of
+# one direction: 26 000 segments of a byte, where WINDOW in segments of 1448 bytes takes 1.1 MiB.
 EVENT_COST: Final = 160
 MAX_COST: Final = 4 * WINDOW
 
 # A step is about 16 instructions. Joining 16 bytes is one, an event in the window 4.
 JOINED_EACH: Final = 16
 EVENT_STEPS: Final = 4
-# Steps of one look, for each byte of the window: searching takes 1, judging chains of the smallest
-# frames 50 to 150. And some for small windows: trying all layouts on a few responses.
+# Steps of one search, for each byte of the window: searching takes 1, evaluating chains of the
+# smallest frames 50 to 150. And some for small windows: trying all layouts on a few responses.
 STEPS_EACH: Final = 160
 FIRST_STEPS: Final = 1 << 18
-# Steps that a new byte pays for: as many as a look may take, so that looks at all that waits come
-# at most when it has doubled, and all of them together take no more than twice the last one. At the
-# beginning, and after each loss, there are as many as some hundred looks at growing windows of
-# small segments take. The most that is saved up is what one full window pays for.
+# Steps that a new byte grants: as many as a search may take, so that searches of all waiting bytes
+# happen at most when these have doubled, and together take no more than twice the last one. At the
+# beginning, and after each loss, the credit covers some hundred searches of growing windows of
+# small segments. The most that is saved up is the cost of one full window.
 CREDIT_EACH: Final = STEPS_EACH
 FIRST_CREDIT: Final = 1 << 18
 MAX_CREDIT: Final = CREDIT_EACH * WINDOW
-# Of the last look, beside what is saved up.
+# Of the last search, in addition to the saved credit.
 LAST_EACH: Final = 16
 
 IGNORE: Final = -2  # this direction holds no frames at all
 NOT_HERE: Final = -1  # no frame starts in these bytes
-WAIT: Final = -3  # one may start at `Window.at`, more bytes will tell
+WAIT: Final = -3  # one may start at `Window.at`, more bytes are needed
 
 
 @mypyc_attr(acyclic=True)
 class Window:
-    """The bytes that wait, ``data[start:end]``; those of holes are zeros.
+    """The waiting bytes, ``data[start:end]``; those of holes are zeros.
 
     `starts` are the indices where captured segments start, `ends` where they end on the wire, both
-    in order. `holes` are spans of missing bytes, in order; `times` say from which index on bytes
-    were captured at which time, in ns; `position` is the stream position of the first byte.
-    `is_last` says that no more will come, `is_full` that no more is held unless bytes at the start
-    are let go.
+    in order. `holes` are spans of missing bytes, in order; `times` are capture times in ns and the
+    indices from which on they apply; `position` is the stream position of the first byte.
+    `is_last`: no more will follow; `is_full`: no more is held unless bytes at the start are
+    dropped.
 
-    A probe that answers WAIT puts into `at` where the frame may start, and into `need` up to which
-    index it wants to see before it is asked again. `preface` of the bytes that it passes over are
-    no loss: they belong to what comes before all frames, and count as framed. It adds the steps it
-    takes to `work`, and stops when `is_spent`.
+    A probe that returns WAIT sets `at` to where the frame may start, and `need` to the index up to
+    which it needs bytes before the next call. `preface` of the bytes that it passes over are no
+    loss: they precede all frames, and count as framed. It adds its steps to `work`, and stops when
+    `is_spent`.
     """
 
     __slots__ = (
@@ -95,7 +96,7 @@ class Window:
 
     @property
     def is_spent(self) -> bool:
-        """Whether all the steps were taken that this look may take."""
+        """Whether the steps of this search are used up."""
         return self.work > self.limit
 
     def is_start(self, index: i64) -> bool:
@@ -107,7 +108,7 @@ class Window:
         return index in places
 
     def time_at(self, index: i64) -> i64:
-        """When the byte at `index` was captured; 0 for one before all that were."""
+        """Capture time of the byte at `index`; 0 before the first captured byte."""
         low: i64 = 0
         high: i64 = len(self.times)
         while low < high:
@@ -119,17 +120,17 @@ class Window:
         return self.times[low - 1][1] if low > 0 else 0
 
     def can_wait(self, at: i64) -> bool:
-        """Whether more can be seen of a frame that may start at `at`."""
+        """Whether more bytes of a frame that may start at `at` can be awaited."""
         return not self.is_last and (at > self.start or not self.is_full)
 
     def wait(self, at: i64, need: i64) -> i64:
-        """The answer WAIT, with what has to be said for it."""
+        """Return WAIT, and set its parameters."""
         self.at = at
         self.need = need
         return WAIT
 
     def seen_from(self, index: i64) -> i64:
-        """Up to where bytes were captured without a hole from `index` on; `index` for none."""
+        """End of the bytes captured without a hole from `index` on; `index` for none."""
         holes = self.holes
         low: i64 = 0
         high: i64 = len(holes)
@@ -142,7 +143,7 @@ class Window:
         return max(index, i64(holes[low][0])) if low < len(holes) else self.end
 
     def seen_parts(self) -> list[tuple[int, int]]:
-        """From where to where bytes were captured without a hole, in order."""
+        """Ranges of bytes captured without a hole, in order."""
         parts: list[tuple[int, int]] = []
         at = self.start
         for first, last in self.holes:
@@ -154,37 +155,37 @@ class Window:
         return parts
 
     def captured_before(self, index: i64) -> i64:
-        """How many of the bytes before `index` were captured."""
+        """Number of captured bytes before `index`."""
         count: i64 = 0
         for first, last in self.seen_parts():
             count += max(0, min(i64(last), index) - i64(first))
         return count
 
     def hold(self, at: i64) -> i64:
-        """WAIT for something outside this direction; the more is held, the less often."""
+        """WAIT for an event outside this direction; the more is held, the less often."""
         size = self.end - at
         return self.wait(at, self.end + (1 if size < FEW_BYTES else size // 4))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Probe:
-    """Tells where frames start; this one trusts any size, the exchanges stage knows better."""
+    """Finds frame starts; this base accepts any size, the exchanges stage refines it."""
 
     def find_start(self, connection: Connection, direction: i64, window: Window) -> i64:
         """Index in the window where a frame's size field starts, or NOT_HERE, WAIT or IGNORE.
 
-        Asked for the first bytes of every direction of every connection, and for more while the
-        next frame's position is not known. Less than PROBE_SIZE bytes are asked about only when
-        no more will follow them.
+        Called for the first bytes of every direction of every connection, and for more while the
+        next frame's position is unknown. With less than PROBE_SIZE bytes, it is called only if no
+        more will follow them.
         """
         return window.start
 
     def is_believed(self, connection: Connection) -> bool:
-        """Whether there are frames on the connection at all: bytes without any are no problem."""
+        """Whether the connection has frames at all: otherwise skipped bytes are no problem."""
         return True
 
     def ends_first(self, connection: Connection) -> i64:
-        """Which direction to finish first at the end of a connection: it tells of the other.
+        """Direction to finish first at the end of a connection, which helps with the other.
 
         -1 for the first in which a frame is found.
         """
@@ -195,8 +196,8 @@ class Probe:
 class Waiting:
     """Chunks and gaps in stream order; `span` is their length, `size` that of the chunks.
 
-    `need` is the span at which the probe is asked again. `is_cut` says that the first chunk is not
-    all of its segment. `credit` is how many steps may still be taken.
+    `need` is the span at which the probe is called again. `is_cut`: the first chunk is not all of
+    its segment. `credit` is the number of remaining steps.
     """
 
     __slots__ = ("events", "span", "size", "need", "is_cut", "credit")
@@ -211,7 +212,7 @@ class Waiting:
 
     @property
     def cost(self) -> i64:
-        """Memory that is taken, about."""
+        """Approximate memory in use."""
         return self.size + EVENT_COST * len(self.events)
 
     @property
@@ -220,11 +221,11 @@ class Waiting:
         return self.span >= WINDOW or self.cost >= MAX_COST
 
     def pay_in(self, length: i64) -> None:
-        """So many bytes have come."""
+        """Grant credit for new bytes."""
         self.credit = min(MAX_CREDIT, self.credit + CREDIT_EACH * length)
 
     def pay_for(self, window: Window) -> i64:
-        """A look at what waits was taken; gives how many steps it took."""
+        """Charge a search of the waiting bytes; returns the number of its steps."""
         steps = window.work + EVENT_STEPS * len(self.events)
         if len(self.events) > 1:
             steps += self.span // JOINED_EACH
@@ -232,9 +233,9 @@ class Waiting:
         return steps
 
     def put_off(self) -> i64:
-        """There is no credit for a look: wait for it; gives how many captured bytes are let go.
+        """Postpone a search for lack of credit; return the number of captured bytes dropped.
 
-        Of what is full half is, as if nothing had been found in it.
+        If full, half is dropped, as if no frame had been found in it.
         """
         dropped: i64 = 0
         if self.is_full:
@@ -253,20 +254,20 @@ class Waiting:
         self.size += length
 
     def add_gap(self, gap: Gap) -> None:
-        """Hold a hole between chunks; one before the first tells nothing."""
+        """Hold a hole between chunks; one before the first is not needed."""
         if self.events:
             self.events.append(gap)
             self.span += gap.length
 
     def own_last(self) -> None:
-        """Copy the newest bytes out of the large buffer they lie in, which need not stay alive."""
+        """Copy the newest bytes out of the large buffer they are in, which need not stay alive."""
         if self.events:
             last = self.events[-1]
             if isinstance(last, Chunk):
                 self.events[-1] = own_copy(last)
 
     def window(self, is_full: bool, is_last: bool) -> Window:
-        """All that waits, for a probe."""
+        """All waiting data, for a probe."""
         window = self._window(is_full, is_last)
         if is_last:
             saved = max(FIRST_STEPS, self.credit) + LAST_EACH * self.span
@@ -306,7 +307,7 @@ class Waiting:
         return window
 
     def drop(self, length: i64) -> i64:
-        """Let go of the first `length` bytes of the span; gives how many of them were captured."""
+        """Drop the first `length` bytes of the span; return how many of them were captured."""
         dropped: i64 = 0
         self.span -= length
         events = self.events
@@ -325,7 +326,7 @@ class Waiting:
             elif isinstance(first, Gap):
                 own = first.length
                 if length < own:
-                    # The rest of a hole tells nothing either.
+                    # The rest of a hole is not needed either.
                     self.span -= own - length
                     length = own
             length -= own
@@ -343,7 +344,7 @@ class Waiting:
         return dropped
 
     def take(self) -> list[Event]:
-        """All events; nothing waits any more."""
+        """Return all events, and hold none."""
         events = self.events
         self.events = []
         self.span = 0
@@ -364,7 +365,7 @@ def part_of(chunk: Chunk, at: i64) -> Chunk:
 
 
 def own_copy(chunk: Chunk) -> Chunk:
-    """The chunk with its bytes copied out of the large buffer they lie in."""
+    """Copy of the chunk with its bytes copied from the large buffer they are in."""
     data = chunk.data[chunk.start : chunk.end]
     return Chunk(
         chunk.connection, chunk.direction, chunk.position, chunk.time_ns, chunk.packet,

@@ -1,10 +1,10 @@
-"""Chunk | Gap | End → Frame: cuts the size-delimited frames out of the byte streams.
+"""Chunk | Gap | End → Frame: extract the size-delimited frames from the byte streams.
 
     frame = int32 size, then `size` bytes          (both directions, Kafka 0.7 to today)
 
-Knows nothing of what is inside a frame; a `Probe` given by the user tells likely frame starts when
-the position of the next size field is not known, among the bytes that wait (`frame_search`). What
-is known of one direction:
+Independent of the content of frames; a `Probe` supplied by the caller finds likely frame starts
+among the waiting bytes if the position of the next size field is unknown (`frame_search`). States
+of one direction:
 
     SEARCHING ──probe finds a start──▶ AT_SIZE ──size field──▶ IN_BODY ──last byte──▶ AT_SIZE
     SEARCHING ──probe says so, or MAX_FAILURES──▶ IGNORED
@@ -15,11 +15,11 @@ is known of one direction:
 Example: the stream is 00 00 00 05 a b | c d e 00 00 | 00 02 f g, in three segments. At the first,
 AT_SIZE reads 5, and IN_BODY wants 3 more; the second ends the body (a frame) and has half a size
 field; the third completes it and its body. If the second is missing, the gap of 5 bytes reaches 2
-bytes beyond the body: the frame is given with 3 bytes missing, and the direction is SEARCHING.
+bytes beyond the body: the frame is returned with 3 bytes missing, and the direction is SEARCHING.
 
 After finish, for each direction: delivered bytes = framed bytes (size fields too) + skipped bytes.
-Longer than other modules, because users find the stage and its contract, `Frame`, in one place, and
-the hot loop beside the state it changes.
+Longer than other modules, to keep the stage and its contract, `Frame`, in one place, and the hot
+loop next to the state it changes.
 """
 
 from typing import Final
@@ -55,12 +55,12 @@ from kdissect.streams.events import (
     Gap,
 )
 
-# socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
+# socket.request.max.bytes is 100 MiB; a response may carry as much plus a header.
 MAX_FRAME_SIZE: Final = (100 << 20) + (64 << 10)
-# Bodies not yet complete, of all directions: the largest, and a quarter of it in others.
+# Incomplete bodies of all directions: the largest, and a quarter of it in others.
 MAX_HELD: Final = 128 << 20
 MAX_FAILURES: Final = 8  # impossible sizes before a direction is ignored
-TRUSTED_FRAMES: Final = 16  # frames in a row after which earlier failures are forgiven
+TRUSTED_FRAMES: Final = 16  # consecutive frames after which earlier failures are forgiven
 
 NUMBER_OF_PLACES: Final = 1024  # a power of two
 
@@ -69,7 +69,7 @@ AT_SIZE: Final = 1
 IN_BODY: Final = 2
 IGNORED: Final = 3
 
-# What `step` gives.
+# Results of `step`.
 NEEDS_FRAMING: Final = 0
 NO_FRAME: Final = 1
 GIVES_FRAME: Final = 2
@@ -79,15 +79,14 @@ GIVES_FRAME: Final = 2
 class Frame:
     """One frame of one direction of a connection.
 
-    `data` is the body without the size field: all `size` bytes of it, or, when `missing` > 0, the
-    bytes before the first hole (`missing` = size - len(data)). `position` is the stream position
-    of the size field. Start is the packet that holds the first byte of the size field, end the one
-    that holds the last byte of the body; `end_time_ns` is -1 when that packet was not captured.
-    `index` counts the frames that start in the same packet from 0. `troubles_*` are the
-    connection's running count of troubles at start and end, `steps_at_start` its `clock_steps`.
-    `is_behind_loss`: other frames of its direction may have been missed since the one before it.
-    `is_broken_off`: nothing was missed of it, but the connection was reset before it was sent in
-    full.
+    `data` is the body without the size field: all `size` bytes of it, or, if `missing` > 0, the
+    bytes before the first hole (`missing` = size - len(data)). `position` is the stream position of
+    the size field. Start is the packet with the first byte of the size field, end the one with the
+    last byte of the body; `end_time_ns` is -1 when that packet was not captured. `index` counts the
+    frames that start in the same packet from 0. `troubles_*` are the connection's running count of
+    troubles at start and end, `steps_at_start` its `clock_steps`. `is_behind_loss`: other frames of
+    its direction may have been missed since the one before it. `is_broken_off`: nothing was lost,
+    but the connection was reset before it was sent in full.
     """
 
     __slots__ = (
@@ -136,22 +135,22 @@ class Frame:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the capture lacks bytes of it that were sent."""
+        """Whether the capture lacks sent bytes of it."""
         return self.missing > 0 and not self.is_broken_off
 
 
 NOTHING: Final[list[Frame]] = []
-# Events that are to be taken from some index on, the last of the list first.
+# Events to be processed from some index on, the last of the list first.
 Todo = list[tuple[Event, int]]
 
 
 @mypyc_attr(acyclic=True)
 class FramingState:
-    """Where the cutting of one direction stands.
+    """Framing state of one direction.
 
-    `wanted` is how many stream bytes of the body are still to come. `parts` are the bytes of the
-    size field (AT_SIZE) or of the body before its first hole (IN_BODY); `held` is their size.
-    `is_behind_loss`: frames may have been missed since the last one that was given.
+    `wanted` is the number of remaining stream bytes of the body. `parts` are the bytes of the size
+    field (AT_SIZE) or of the body before its first hole (IN_BODY); `held` is their size.
+    `is_behind_loss`: frames may have been missed since the last one returned.
     """
 
     __slots__ = (
@@ -181,7 +180,7 @@ class FramingState:
         self.steps: i64 = 0
         self.framed: i64 = 0
         self.skipped: i64 = 0
-        # What the probe wants to see more of, and its size as counted for all directions.
+        # Bytes that the probe needs more of, and their size as counted for all directions.
         self.waiting = Waiting()
         self.waited: i64 = 0
         self.was_found: bool = False
@@ -189,11 +188,11 @@ class FramingState:
         self.lost: i64 = 0
         self.failures: i64 = 0
         self.frames_since_found: i64 = 0
-        # At the edge of a piece the past is not lost: the whole has it.
+        # At the edge of a split the past is not lost: the merger has it.
         self.is_behind_loss: bool = connection.edge == INSIDE
 
     def begin(self, chunk: Chunk, at: i64) -> None:
-        """A frame starts at ``chunk.data[at]``."""
+        """Start a frame at ``chunk.data[at]``."""
         self.index = self.index + 1 if self.ordinal == chunk.ordinal else 0
         self.position = chunk.position + at - chunk.start
         self.time_ns = chunk.time_ns
@@ -204,7 +203,7 @@ class FramingState:
         self.steps = self.connection.clock_steps
 
     def whole(self, chunk: Chunk) -> Frame:
-        """The frame that the chunk holds, which has nothing else in it."""
+        """The frame that fills the chunk exactly."""
         self.index = self.index + 1 if self.ordinal == chunk.ordinal else 0
         self.ordinal = chunk.ordinal
         start = chunk.start + 4
@@ -222,7 +221,7 @@ class FramingState:
         return frame
 
     def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
-        """The frame that was begun, with its body or what there is of it."""
+        """The frame that was begun, with its body as far as available."""
         frame = Frame(
             self.connection, self.direction, self.position, self.size, data,
             self.size - len(data), self.time_ns, self.packet, self.ordinal, self.capture,
@@ -234,16 +233,16 @@ class FramingState:
         return frame
 
     def mark(self, frame: Frame) -> None:
-        """The frame is the first behind a loss; those that follow it are not."""
+        """Mark the frame as the first after a loss; later ones are not."""
         frame.is_behind_loss = True
         self.is_behind_loss = False
 
 
 class Frames:
-    """All connections' frames; `problems` grows until the owner takes it away.
+    """Frames of all connections; `problems` grows until the owner drains it.
 
-    The list that `feed` gives may be shared: do not change it. In a hurry, give chunks to `step`,
-    and to `cut` only where it says so.
+    The list that `feed` returns may be shared: do not change it. For speed, pass chunks to `step`,
+    and to `cut` only if it says so.
     """
 
     __slots__ = (
@@ -260,30 +259,31 @@ class Frames:
         max_waiting: i64 = MAX_WAITING,
     ) -> None:
         self.problems: list[Problem] = []
-        # Work of all searches so far, see `frame_search`. Without `searches`, what waits is let go.
+        # Work of all searches so far, see `frame_search`. Without `searches`, waiting bytes are
+        # dropped.
         self.steps: i64 = 0
         self.searches: bool = True
         self._probe = probe
         self._max_frame_size = max_frame_size
         self._max_held = max_held
         self._held: i64 = 0
-        # Bytes that wait in all directions.
+        # Waiting bytes of all directions.
         self._waiting: i64 = 0
         self._max_waiting = max_waiting
-        # Connections of which it was told that too much waits.
+        # Connections for which too many waiting bytes were reported.
         self._told: set[Connection] = set()
         self._from_opener: dict[Connection, FramingState] = {}
         self._from_accepter: dict[Connection, FramingState] = {}
-        # Cuttings that are found without looking up their connection.
+        # Framing states that are found without looking up their connection.
         nowhere = Connection(-1, 0, b"", 0, 0)
         self._nobody = FramingState(nowhere, OPENER)
         self._places = [self._nobody] * NUMBER_OF_PLACES
-        # Of the last `step` that gave one.
+        # Result of the last `step` that returned one.
         self.frame = Frame(nowhere, OPENER, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
 
     def feed(self, event: Event) -> list[Frame]:
-        """The frames that the event completes, in order."""
+        """Frames that the event completes, in order."""
         if isinstance(event, Chunk):
             step = self.step(event)
             if step == NEEDS_FRAMING:
@@ -296,9 +296,10 @@ class Frames:
         return NOTHING
 
     def step(self, chunk: Chunk) -> i64:
-        """The common chunk: exactly one frame, or more of one that is not complete yet.
+        """Process the common chunk: exactly one frame, or more of an incomplete one.
 
-        GIVES_FRAME: `frame` is complete. NO_FRAME. NEEDS_FRAMING: it is another one, for `cut`.
+        GIVES_FRAME: `frame` is complete. NO_FRAME. NEEDS_FRAMING: the chunk is of another kind, for
+        `cut`.
         """
         framing = self._framing(chunk.connection, chunk.direction)
         start = chunk.start
@@ -326,16 +327,16 @@ class Frames:
         return NEEDS_FRAMING
 
     def cut(self, chunk: Chunk) -> list[Frame]:
-        """The frames that a chunk completes, in order, when `step` says so."""
+        """Frames that a chunk completes, in order, if `step` says so."""
         frames: list[Frame] = []
         self._cut(self._framing(chunk.connection, chunk.direction), chunk, frames)
         return frames
 
     def settle(self, end: End) -> list[Frame]:
-        """The frames that are found in what waits of one direction of a connection that ends.
+        """Frames found in the waiting bytes of one direction of a connection that ends.
 
-        To be called before `feed` with this end, so that what the frames say is known when the
-        other direction is looked at for the last time.
+        Call it before `feed` with this end, so that these frames are known when the other direction
+        is searched for the last time.
         """
         frames: list[Frame] = []
         first = self._probe.ends_first(end.connection)
@@ -355,7 +356,7 @@ class Frames:
         return frames
 
     def take_counts(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Framed and skipped bytes of a connection that has ended, by direction; once."""
+        """Framed and skipped bytes of an ended connection, by direction; once."""
         return self._counts.pop(connection, ((0, 0), (0, 0)))
 
     def counts_until_now(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -369,13 +370,13 @@ class Frames:
         return (framed[0], framed[1]), (skipped[0], skipped[1])
 
     def framings(self, connection: Connection) -> tuple[FramingState | None, FramingState | None]:
-        """Where the cutting of a connection stands: the opener's direction, the accepter's."""
+        """Framing states of a connection: the opener's direction, the accepter's."""
         return self._from_opener.get(connection), self._from_accepter.get(connection)
 
     def take_in(
         self, connection: Connection, framings: tuple[FramingState | None, FramingState | None]
     ) -> None:
-        """A connection that another `Frames` has brought forward."""
+        """Take over a connection from another `Frames`."""
         opener, accepter = framings
         self._leave_places(connection)
         if opener is not None:
@@ -389,15 +390,15 @@ class Frames:
                     self._held += framing.held
 
     def has_told(self, connection: Connection) -> bool:
-        """Whether it was told that too much waits of the connection."""
+        """Whether too many waiting bytes were reported for the connection."""
         return connection in self._told
 
     def set_told(self, connection: Connection) -> None:
-        """It was told before."""
+        """Mark it as reported before."""
         self._told.add(connection)
 
     def forget(self, connection: Connection) -> None:
-        """A connection that has been brought forward elsewhere."""
+        """Forget a connection that another `Frames` continues."""
         for framing in self.framings(connection):
             if framing is not None:
                 self._waiting -= framing.waited
@@ -421,20 +422,20 @@ class Frames:
         return found
 
     def _leave_places(self, connection: Connection) -> None:
-        """The cuttings of the connection are to be looked up again."""
+        """Invalidate the cached framing states of the connection."""
         at = connection.id << 1 & (NUMBER_OF_PLACES - 1)
         self._places[at] = self._nobody
         self._places[at + 1] = self._nobody
 
     def _cut(self, framing: FramingState, chunk: Chunk, frames: list[Frame]) -> None:
-        """Take a chunk that has just come."""
+        """Process a new chunk."""
         at = self._cut_known(framing, chunk, chunk.start, frames)
         if at < chunk.end:
             framing.waiting.pay_in(chunk.end - at)
             self._search(framing, [(chunk, at)], frames)
 
     def _cut_known(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
-        """Take ``chunk.data[at : chunk.end]`` up to where the next frame has to be searched."""
+        """Process ``chunk.data[at : chunk.end]`` up to where the next frame has to be searched."""
         end = chunk.end
         while at < end:
             state = framing.state
@@ -450,7 +451,7 @@ class Frames:
         return end
 
     def _cut_sizes(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
-        """Frames that lie wholly in the chunk, and the start of the one that does not."""
+        """Frames entirely in the chunk, and the start of the one that is not."""
         if framing.parts:
             return self._cut_split_size(framing, chunk, at, frames)
         data = chunk.data
@@ -483,7 +484,7 @@ class Frames:
     def _cut_split_size(
         self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]
     ) -> i64:
-        """More of a size field that began in an earlier chunk; gives where it stopped reading."""
+        """Continue a size field that began in an earlier chunk; return where reading stopped."""
         stop = min(at + 4 - framing.held, chunk.end)
         framing.parts.append(chunk.data[at:stop])
         framing.held += stop - at
@@ -494,7 +495,7 @@ class Frames:
         framing.held = 0
         size = i64(read_i32_be(field, 0))
         if size < 0 or size > self._max_frame_size:
-            # The bytes in earlier chunks are gone; the search goes on in this one.
+            # The bytes in earlier chunks are gone; the search continues in this one.
             self._fail(framing, chunk, at, size)
             self._skip(framing, 4 - (stop - at))
             return at
@@ -511,7 +512,7 @@ class Frames:
         framing.is_holed = False
 
     def _cut_body(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
-        """More of the body; gives where it stopped reading."""
+        """Continue the body; return where reading stopped."""
         stop = min(at + framing.wanted, chunk.end)
         framing.wanted -= stop - at
         framing.framed += stop - at
@@ -522,7 +523,7 @@ class Frames:
         return stop
 
     def _keep(self, framing: FramingState, part: bytes, chunk: Chunk) -> None:
-        """Put bytes to the body, unless too much is held already."""
+        """Add bytes to the body, unless too much is held already."""
         size: i64 = len(part)
         if self._held + size > self._max_held:
             self._let_go(framing, size, chunk)
@@ -532,7 +533,7 @@ class Frames:
         self._held += size
 
     def _let_go(self, framing: FramingState, size: i64, chunk: Chunk) -> None:
-        """Too much is held: the body has a hole from here on, first of `size` bytes."""
+        """Memory limit reached: the body has a hole from here on, first of `size` bytes."""
         framing.is_holed = True
         text = f"{self._held} bytes of incomplete frames are held: the rest of one is dropped"
         self._report("frame-held-limit", text, framing.wanted + size, chunk)
@@ -540,7 +541,7 @@ class Frames:
     def _complete(
         self, framing: FramingState, end_time_ns: i64, end_packet: i64, frames: list[Frame]
     ) -> None:
-        """The frame is over; what is missing of its body is missing."""
+        """Complete the frame; missing parts of its body stay missing."""
         parts = framing.parts
         frames.append(
             framing.frame(parts[0] if len(parts) == 1 else b"".join(parts), end_time_ns, end_packet)
@@ -560,7 +561,7 @@ class Frames:
         return frames
 
     def _pass_gap(self, framing: FramingState, gap: Gap, frames: list[Frame]) -> None:
-        """A hole where it is known what is in it, or is not any more."""
+        """Process a gap; only the states IN_BODY and AT_SIZE are affected."""
         if framing.state == IN_BODY:
             framing.is_holed = True
             if gap.length < framing.wanted and gap.is_exact:
@@ -577,7 +578,7 @@ class Frames:
             self._lose(framing)
 
     def _lose(self, framing: FramingState) -> None:
-        """The position of the next size field is not known any more."""
+        """Lose the position of the next size field."""
         framing.state = SEARCHING
         framing.is_behind_loss = True
         framing.connection.history_used |= OWN_PAST
@@ -590,7 +591,7 @@ class Frames:
         framing.held = 0
 
     def _fail(self, framing: FramingState, chunk: Chunk, at: i64, size: i64) -> None:
-        """The size field that was read at ``chunk.data[at]``, or ended there, is impossible."""
+        """Handle an impossible size field at ``chunk.data[at]``, or ending there."""
         is_believed = self._probe.is_believed(framing.connection)
         if is_believed:
             self._report("bad-frame-size", f"size field says {size}", chunk.end - at, chunk)
@@ -603,10 +604,10 @@ class Frames:
             framing.state = IGNORED
 
     def _search(self, framing: FramingState, todo: Todo, frames: list[Frame]) -> None:
-        """Take events from some index on, the last of the list first, while frames are searched.
+        """Process events from some index on, the last of the list first, while frames are searched.
 
-        What is found among those that wait is cut at once, and perhaps searched again: they are put
-        back on the list then.
+        Frames found in waiting events are extracted at once; events to be searched again are put
+        back on the list.
         """
         waiting = framing.waiting
         while todo:
@@ -617,7 +618,7 @@ class Frames:
                     continue
                 waiting.add(part_of(event, at), at > event.start)
                 if framing.connection.edge == SUPPRESSED or framing.connection.edge == FIRST_SEEN:
-                    # Each segment may be one that a frame starts with.
+                    # A frame may start with each segment.
                     waiting.need = 0
                 todo += self._look(framing, False)
             elif isinstance(event, Gap):
@@ -633,14 +634,14 @@ class Frames:
             waiting.own_last()
 
     def _look_last(self, framing: FramingState, frames: list[Frame]) -> None:
-        """Nothing more comes: find what is found among what waits."""
+        """Search the waiting bytes a last time, as no more follow."""
         while framing.state == SEARCHING and framing.waiting.span > 0:
             self._search(framing, self._look(framing, True), frames)
 
     def _look(self, framing: FramingState, is_last: bool) -> Todo:
-        """Ask about what waits as often as the answer moves something.
+        """Probe the waiting bytes as long as the result makes progress.
 
-        Gives the events to be cut, when a frame is found, in reverse order.
+        Returns the events to be processed, if a frame is found, in reverse order.
         """
         waiting = framing.waiting
         found_ones: Todo = []
@@ -681,13 +682,13 @@ class Frames:
         return found_ones
 
     def _count_waiting(self, framing: FramingState) -> None:
-        """Count what waits of the direction among what waits of all."""
+        """Add the direction's waiting bytes to the total."""
         cost = framing.waiting.cost
         self._waiting += cost - framing.waited
         framing.waited = cost
 
     def _wait(self, framing: FramingState, window: Window) -> None:
-        """Nothing starts before `window.at`; look again when there is more."""
+        """Nothing starts before `window.at`; search again with more bytes."""
         waiting = framing.waiting
         dropped = max(0, min(window.at - window.start, waiting.span))
         if dropped == 0 and window.is_full:
@@ -702,7 +703,7 @@ class Frames:
         waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
 
     def _resume(self, framing: FramingState, found: i64) -> Todo:
-        """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""
+        """Resume at a frame `found` bytes into the waiting bytes: the events from there on."""
         events = framing.waiting.take()
         framing.state = AT_SIZE
         framing.frames_since_found = 0
@@ -731,7 +732,7 @@ class Frames:
         framing.lost += size
 
     def _report_search(self, framing: FramingState) -> None:
-        """Less is looked at than a frame may need to show itself; told once a connection."""
+        """Report, once per connection, that fewer bytes are searched than a frame may need."""
         connection = framing.connection
         if connection in self._told or not self._probe.is_believed(connection):
             return
@@ -766,7 +767,7 @@ class Frames:
         return frames
 
     def _finish(self, framing: FramingState, end: End, frames: list[Frame]) -> None:
-        """Nothing more comes in a direction."""
+        """End of a direction."""
         self._look_last(framing, frames)
         if framing.state == IN_BODY:
             self._complete(framing, -1, -1, frames)
@@ -789,11 +790,11 @@ class Frames:
 
 
 def is_first_byte(framing: FramingState, position: i64) -> bool:
-    """Whether a direction's stream starts at the position, but for a PROXY header before it."""
+    """Whether a direction's stream starts at the position, except for a PROXY header before it."""
     is_known = framing.connection.start_seen[framing.direction]
     return is_known and position == framing.framed and framing.skipped == 0
 
 
 def gap_is_held(gap: Gap) -> bool:
-    """Whether bytes on both sides of a hole are looked at together."""
+    """Whether bytes on both sides of a hole are searched together."""
     return gap.length < WINDOW and gap.is_exact

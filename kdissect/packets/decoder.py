@@ -1,13 +1,13 @@
-"""Packet → Segment: finds the TCP segments and counts what the other packets are.
+"""Packet → Segment: find the TCP segments and count the other packets by type.
 
     link layer ─▶ (tag, label, PPP …) ─▶ IP ─▶ (tunnel ─▶ …) ─▶ TCP
-                                         └─ fragments, put together
+                                         └─ fragments, reassembled
 
-Knows nothing of streams: a segment is given as it was captured, duplicates and all. Only headers
-are read. A packet that holds no segment, or none that can be understood, is counted by reason, and
-is no `Problem`.
+Independent of streams: a segment is returned as captured, including duplicates. Only headers are
+read. A packet without a segment, or with one that cannot be parsed, is counted by reason, and is
+not a `Problem`.
 
-Longer than other modules: the way of the rare packets is next to that of the common ones.
+Longer than other modules: the path of rare packets is next to that of common ones.
 """
 
 from ipaddress import ip_address
@@ -65,12 +65,12 @@ COMMON_NETWORK: Final = 0x080045
 # Bytes 20-27: no fragment, (time to live,) protocol TCP, (checksum, half the source).
 COMMON_PROTOCOL_MASK: Final = 0x3FFF00FF00000000
 COMMON_PROTOCOL: Final = 0x0000000600000000
-# VXLAN in MPLS in PPPoE with tags is 8; the bound only keeps hostile packets cheap.
+# VXLAN in MPLS in PPPoE with tags is 8; the bound only limits the cost of hostile packets.
 MAXIMUM_LAYERS: Final = 16
 # An IP packet of 64 KiB in fragments of 8 bytes.
 MAXIMUM_NOTED: Final = 8192
 
-# Reasons why a packet gave no segment, beside the names of other protocols.
+# Reasons why a packet has no segment, in addition to the names of other protocols.
 CUT_HEADER: Final = "headers cut off"
 MALFORMED_HEADER: Final = "malformed headers"
 IP_FRAGMENT: Final = "IP fragment"
@@ -117,12 +117,12 @@ PROTOCOL_NAMES: Final = {
 
 
 class PacketDecoder:
-    """Makes a `Segment` of each packet that holds one; `problems` is drained by the user.
+    """Decodes the `Segment` of each packet that has one; `problems` is drained by the caller.
 
-    `late` are segments that come before the one just given, and are drained by the user too: of IP
-    packets whose other fragments did not come, and of frames that hold several. With
-    `notes_fragments`, `fragments_of` are the ordinals of all packets that brought fragments of one
-    that was put together, by the ordinal of its segment; drained by the user.
+    `late` are segments that precede the one just returned, and are drained by the caller too: of IP
+    packets with missing fragments, and of frames that hold several. With `notes_fragments`,
+    `fragments_of` are the ordinals of all packets with fragments of a reassembled one, by the
+    ordinal of its segment; drained by the caller.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class PacketDecoder:
     def __init__(self, fragments: Fragments | None = None) -> None:
         self.problems: list[Problem] = []
         self.late: list[Segment] = []
-        # IP fragments met so far, and whether some wait for others.
+        # IP fragments seen so far, and whether some wait for others.
         self.fragments: i64 = 0
         self.notes_fragments = False
         self.fragments_of: dict[int, list[int]] = {}
@@ -141,11 +141,11 @@ class PacketDecoder:
         self._due_ns: i64 = NEVER
         self._reasons: dict[str, int] = {}
         self.unknown_link_types: set[int] = set()
-        # What common packets become, one after the other.
+        # Results for common packets, reused for each.
         self._common = Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0)
 
     def feed(self, packets: list[Packet]) -> list[Segment]:
-        """The segments of the packets, in their order."""
+        """The segments of the packets, in order."""
         segments: list[Segment] = []
         for packet in packets:
             segment = self.decode(packet)
@@ -157,16 +157,16 @@ class PacketDecoder:
         return segments
 
     def reasons(self) -> dict[str, int]:
-        """How many packets gave no segment, by what they were: a protocol or what is wrong."""
+        """Number of packets without a segment, by reason: a protocol or an error."""
         return {reason: count for reason, count in self._reasons.items() if count > 0}
 
     def decode(self, packet: Packet) -> Segment | None:
-        """The packet's segment; None, and counted, when it holds none."""
+        """Segment of the packet; None, and counted, if it has none."""
         segment = self.decode_next(packet)
         return copied(segment) if segment is self._common else segment
 
     def decode_next(self, packet: Packet) -> Segment | None:
-        """As `decode`, but the next call may overwrite the segment: who keeps it copies it."""
+        """As `decode`, but the next call may overwrite the segment: copy it to keep it."""
         data = packet.data
         start = packet.start
         end = packet.end
@@ -188,9 +188,9 @@ class PacketDecoder:
         ):
             return self.decode_rare(packet)
         numbers = read_i64_be(data, start + 38)
-        # Bytes behind the IP packet are padding or a frame check sequence.
+        # Bytes after the IP packet are padding or a frame check sequence.
         captured_end = end if end < payload_end else payload_end
-        # An object for each packet would be a tenth of all that is done for it.
+        # An object for each packet would cost a tenth of all work on it.
         segment = self._common
         segment.number = packet.number
         segment.ordinal = packet.ordinal
@@ -212,7 +212,7 @@ class PacketDecoder:
         return segment
 
     def decode_rare(self, packet: Packet) -> Segment | None:
-        """The same for every packet: any link layer, tunnel, IP version, options and lengths."""
+        """As `decode`, for every packet: any link layer, tunnel, IP version, options, lengths."""
         if packet.time_ns >= self._due_ns:
             self._give_up(packet.time_ns)
         kind, offset = read_link(packet.data, packet.start, packet.end, packet.link_type)
@@ -227,24 +227,24 @@ class PacketDecoder:
 
     @property
     def waiting(self) -> Fragments:
-        """The IP packets that wait for fragments."""
+        """IP packets that wait for fragments."""
         return self._fragments
 
     def take_in(self, fragments: Fragments) -> None:
-        """Go on with those that another decoder has met."""
+        """Continue with the fragments of another decoder."""
         self._fragments = fragments
         self._due_ns = fragments.due_ns
 
     def finish(self) -> None:
-        """The capture is over: the segments of packets that lack fragments become `late`."""
+        """End of the capture: the segments of packets with missing fragments become `late`."""
         self._give_up(NEVER)
 
     def _network(
         self, packet: Packet, kind: i64, offset: i64, end: i64, wire_end: i64, layers: i64
     ) -> Segment | None:
-        """The segment in what `kind` says is at `offset`: layers below IP, then IP.
+        """Segment in the layer of type `kind` at `offset`: layers below IP, then IP.
 
-        What is captured ends at `end`, what was on the wire at `wire_end`.
+        Captured data ends at `end`, data on the wire at `wire_end`.
         """
         data = packet.data
         while kind != ETHERTYPE_IPV4 and kind != ETHERTYPE_IPV6:
@@ -289,7 +289,7 @@ class PacketDecoder:
     def _transport(
         self, packet: Packet, header: IpHeader, ip_id: i64, end: i64, layers: i64
     ) -> Segment | None:
-        """The segment in the payload of a whole IP packet, or in the tunnel there."""
+        """Segment in the payload of a whole IP packet, or in the tunnel there."""
         protocol = header.protocol
         start = header.payload_start
         wire_end = header.payload_end
@@ -298,7 +298,7 @@ class PacketDecoder:
                 return self._count(CUT_HEADER if wire_end > end else MALFORMED_HEADER)
             segment = read_tcp(packet, header.addresses, start, wire_end, ip_id)
             return self._count(MALFORMED_HEADER) if segment is None else segment
-        # Bytes behind the IP packet are padding or a frame check sequence.
+        # Bytes after the IP packet are padding or a frame check sequence.
         end = min(end, wire_end)
         kind, offset = read_tunnel(packet.data, protocol, start, end, wire_end)
         if kind == NO_TUNNEL:
@@ -310,14 +310,14 @@ class PacketDecoder:
     def _fragment(
         self, packet: Packet, header: IpHeader, ip_id: i64, end: i64, layers: i64
     ) -> Segment | None:
-        """The segment of the IP packet that this fragment completes."""
+        """Segment of the IP packet that this fragment completes."""
         self.fragments += 1
         fragments = self._fragments
         addresses = header.addresses
         start = header.payload_start
         length = header.payload_end - start
         if start > end:
-            # Options or extension headers were cut: a slice of less than no bytes is an error.
+            # Options or extension headers were truncated: a slice of negative length is an error.
             return self._count(CUT_HEADER)
         data = packet.data[start : min(end, header.payload_end)]
         identity = f"{header.protocol} {header.identification} {layers}"
@@ -339,7 +339,7 @@ class PacketDecoder:
         return segment
 
     def _reassembled(self, packet: Packet, whole: Whole) -> Segment | None:
-        """The segment in what there is of an IP packet; `packet` gives number and time."""
+        """Segment in the available data of an IP packet; `packet` supplies number and time."""
         data = whole.captured()
         size = whole.declared_size()
         made = without_data(packet, data, size)
@@ -355,7 +355,7 @@ class PacketDecoder:
         return self._transport(made, header, whole.ip_id, len(data), whole.layers)
 
     def _note_fragments(self, ordinal: i64, whole: Whole) -> None:
-        """The packet is put together of others, which may have been put together themselves."""
+        """Note the packets of a reassembled packet, which may be reassembled themselves."""
         together = self.fragments_of.setdefault(ordinal, [])
         for other in whole.ordinals:
             together.append(other)
@@ -363,7 +363,7 @@ class PacketDecoder:
                 together += self.fragments_of.pop(other, [])
 
     def _give_up(self, now: i64) -> None:
-        """Put what there is of the IP packets that wait too long among the late segments."""
+        """Add the available data of IP packets that wait too long to the late segments."""
         fragments = self._fragments
         for whole in fragments.take_overdue(now):
             held: i64 = 0
@@ -376,7 +376,7 @@ class PacketDecoder:
                 f"{ip_address(whole.addresses[half:])} lacks fragments: {given} of {held} bytes "
                 "captured are before the first hole"
             )
-            # Its fragments have been counted, each for itself.
+            # Its fragments have been counted individually.
             reasons, self._reasons = self._reasons, {}
             segment = self._reassembled(whole.packet, whole) if given else None
             self._reasons = reasons
@@ -393,7 +393,7 @@ class PacketDecoder:
     def _aggregate(
         self, packet: Packet, offset: i64, end: i64, wire_end: i64, layers: i64
     ) -> Segment | None:
-        """The last segment of the frames that an 802.11 frame aggregates; others become late."""
+        """Last segment of the frames aggregated in an 802.11 frame; others become late."""
         found: Segment | None = None
         if offset + 14 > end:
             return self._count(CUT_HEADER)
@@ -407,12 +407,12 @@ class PacketDecoder:
             if found is not None:
                 self.late.append(found)
             found = segment
-            # Padding makes each start at a multiple of 4.
+            # Padding aligns each start to 4 bytes.
             offset += (14 + length + 3) & ~3
         return found
 
     def _count(self, reason: str) -> Segment | None:
-        """Count a packet by the reason why it gives no segment; None is that."""
+        """Count a packet by the reason why it has no segment; returns None."""
         self._reasons[reason] = self._reasons.get(reason, 0) + 1
         return None
 
@@ -437,7 +437,7 @@ class PacketDecoder:
 
 
 def reason_of(kind: i64, link_type: i64) -> str:
-    """Why there is no segment: what is in place of IP."""
+    """Reason why a packet has no segment: the protocol found in place of IP."""
     if kind == UNKNOWN_LINK_TYPE:
         return f"link type {link_type}"
     if kind < 0:

@@ -1,13 +1,12 @@
-"""IP fragments → whole packets: what they carry, put together, in bounded memory.
+"""IP fragments → whole packets: reassembled payload, in bounded memory.
 
     whole packet   0 ──────────── 1480 ─────── 2960 ── total
     fragments      [first, more]   [more]       [last]        in any order, each perhaps twice
 
-Cases of a fragment, in the order of the code: contradiction / of a packet that is done / too many
-overlaps / new bytes / overlap / limit reached. Of overlapping bytes the first copy stays, and a
-`Problem` tells when the other differs. A packet is given up when its fragments do not come within
-WAIT_NS or the limits are reached; what it has from its start on without a hole is given all the
-same.
+Cases of a fragment, in the order of the code: contradiction / of a completed packet / too many
+overlaps / new bytes / overlap / limit reached. Of overlapping bytes the first copy is kept, and a
+`Problem` is reported if the other differs. A packet is given up if its fragments do not arrive
+within WAIT_NS or the limits are reached; its contiguous data from the start is returned anyway.
 """
 
 from typing import Final
@@ -17,25 +16,25 @@ from mypy_extensions import i64, mypyc_attr
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
 
-# Fragments of a packet follow each other. A capture filter on ports drops all but the first, so
-# the time is shorter than what `streams` waits before it takes a hole as final (20 ms).
+# Fragments of a packet follow each other. A capture filter on ports drops all but the first, so the
+# time is shorter than what `streams` waits before it takes a hole as final (20 ms).
 WAIT_NS: Final = 15_000_000
 # Packets of 2 to 45 fragments, from one sender after the other: a few are open at a time.
 MAXIMUM_PACKETS: Final = 256
 MAXIMUM_BYTES: Final = 4 << 20  # 64 of the largest packets
 FRAGMENT_COST: Final = 128  # bytes a fragment takes beside its payload, so tiny ones count too
 LARGEST_PACKET: Final = 65_535
-# Fragments that one may overlap: those of a packet that is sent again in other sizes have another
-# identification. One that was cut short says with a few bytes that it is over thousands of others.
+# Fragments that one may overlap: a packet resent in fragments of other sizes has another
+# identification. A truncated fragment can claim in a few bytes to overlap thousands of others.
 MAXIMUM_OVERLAPS: Final = 64
 NEVER: Final = (1 << 63) - 1
-# Problems that are given before they are only counted.
+# Problems reported individually before they are only counted.
 MAXIMUM_PROBLEMS: Final = 16
 
 
 @mypyc_attr(acyclic=True)
 class Piece:
-    """`length` bytes from `start` on; `data` is less than that when the capture cut them off."""
+    """`length` bytes from `start` on; `data` is shorter if the capture truncated them."""
 
     __slots__ = ("start", "length", "data")
 
@@ -47,10 +46,10 @@ class Piece:
 
 @mypyc_attr(acyclic=True)
 class Whole:
-    """An IP packet in the making, or done: then its pieces are gone.
+    """An IP packet being reassembled, or completed: then its pieces are dropped.
 
-    `addresses`, `protocol` and `ip_id` are of its IP headers, `layers` how deep in tunnels it is.
-    Of the pieces, the first `joined` follow each other from the start on, up to `joined_end`.
+    `addresses`, `protocol` and `ip_id` are of its IP headers, `layers` is its depth in tunnels. The
+    first `joined` pieces are contiguous from the start, up to `joined_end`.
     """
 
     __slots__ = (
@@ -66,7 +65,7 @@ class Whole:
         self.protocol = protocol
         self.ip_id = ip_id
         self.layers = layers
-        # The first fragment's, or the first that came: number and time.
+        # Number and time of the first fragment, or of the first that arrived.
         self.packet = packet
         self.first_ns: i64 = packet.time_ns
         self.total: i64 = -1
@@ -75,15 +74,15 @@ class Whole:
         self.joined_end: i64 = 0
         self.cost: i64 = 0
         self.is_done: bool = False
-        # Of the packets that brought the fragments, see `PacketDecoder.fragments_of`.
+        # Of the packets with the fragments, see `PacketDecoder.fragments_of`.
         self.ordinals: list[int] = []
 
     def is_complete(self) -> bool:
-        """Whether every byte is there, or was on the wire."""
+        """Whether every byte was captured, or on the wire."""
         return self.total >= 0 and self.declared_size() == self.total
 
     def declared_size(self) -> i64:
-        """How many bytes there are from the start on without a hole, cut ones included."""
+        """Number of contiguous bytes from the start, including truncated ones."""
         pieces = self.pieces
         while self.joined < len(pieces) and pieces[self.joined].start == self.joined_end:
             self.joined_end += pieces[self.joined].length
@@ -91,7 +90,7 @@ class Whole:
         return self.joined_end
 
     def captured(self) -> bytes:
-        """The bytes from the start on without a hole."""
+        """Contiguous captured bytes from the start."""
         parts: list[bytes] = []
         end: i64 = 0
         for piece in self.pieces:
@@ -105,9 +104,9 @@ class Whole:
 
 
 class Fragments:
-    """The packets that wait for fragments. `problems` is drained by the user.
+    """Packets that wait for fragments. `problems` is drained by the caller.
 
-    `due_ns` is when the first of them is given up; `NEVER` while none waits.
+    `due_ns` is the time when the first of them is given up; `NEVER` while none waits.
     """
 
     __slots__ = (
@@ -127,13 +126,13 @@ class Fragments:
 
     @property
     def cost(self) -> int:
-        """Memory that waits for fragments, in bytes."""
+        """Memory of waiting fragments, in bytes."""
         return self._cost
 
     def find(
         self, key: bytes, addresses: bytes, protocol: i64, ip_id: i64, layers: i64, packet: Packet
     ) -> Whole:
-        """The packet that a fragment belongs to, perhaps a new one; `key` is its identity."""
+        """Packet that a fragment belongs to, possibly a new one; `key` is its identity."""
         whole = self._wholes.get(key)
         if whole is None:
             # The packet is remembered without its data.
@@ -146,9 +145,9 @@ class Fragments:
     def add(
         self, whole: Whole, start: i64, length: i64, data: bytes, has_more: bool, packet: Packet
     ) -> bool:
-        """Add `length` bytes from `start` on, `data` of them captured; whether it is complete now.
+        """Add `length` bytes from `start` on, `data` of them captured; whether it is complete.
 
-        A fragment that contradicts others or itself is left out.
+        A fragment that contradicts others or itself is discarded.
         """
         end = start + length
         # contradiction
@@ -176,7 +175,7 @@ class Fragments:
         return True
 
     def free(self, whole: Whole) -> None:
-        """Let the bytes of a packet go; that it was there is remembered."""
+        """Release the bytes of a packet; the packet itself is remembered."""
         self._cost -= whole.cost
         whole.cost = 0
         whole.pieces = []
@@ -184,7 +183,7 @@ class Fragments:
         whole.joined_end = 0
 
     def take_overdue(self, now: i64) -> list[Whole]:
-        """Forget the packets that waited too long or are too many; those not done, with bytes."""
+        """Forget packets that are too old or too many; return incomplete ones, with bytes."""
         overdue: list[Whole] = []
         for whole in list(self._wholes.values()):
             is_waiting = now < whole.first_ns + WAIT_NS
@@ -203,11 +202,11 @@ class Fragments:
         return overdue
 
     def is_full(self) -> bool:
-        """Whether a limit is reached, so that `take_overdue` has something to do."""
+        """Whether a limit is reached, so that `take_overdue` has work to do."""
         return len(self._wholes) > self._maximum_packets or self._cost > self._maximum_bytes
 
     def report(self, kind: str, message: str, packet: Packet, size: i64) -> None:
-        """A problem, unless there were many."""
+        """Report a problem, up to the limit."""
         self._told += 1
         if self._told <= MAXIMUM_PROBLEMS:
             self.problems.append(
@@ -218,7 +217,7 @@ class Fragments:
     def _insert(
         self, whole: Whole, index: i64, start: i64, end: i64, data: bytes, packet: Packet
     ) -> None:
-        """Keep the bytes that are new, in order of places; ``pieces[index:]`` end behind it."""
+        """Keep the new bytes, in order of position; ``pieces[index:]`` end after it."""
         pieces = whole.pieces
         at = start
         differs = False
@@ -246,7 +245,7 @@ class Fragments:
 
 
 def first_behind(pieces: list[Piece], place: i64) -> i64:
-    """The index of the first piece that ends behind a place."""
+    """Index of the first piece that ends after a position."""
     low: i64 = 0
     high: i64 = len(pieces)
     while low < high:
@@ -269,7 +268,7 @@ def disagrees(piece: Piece, start: i64, data: bytes) -> bool:
 
 
 def without_data(packet: Packet, data: bytes, original_length: i64) -> Packet:
-    """A packet of the same number and time with other data, at index 0."""
+    """Packet of the same number and time with other data, at index 0."""
     return Packet(
         packet.number, packet.time_ns, packet.link_type, data, 0, len(data), original_length,
         packet.ordinal, packet.capture,

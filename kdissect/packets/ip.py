@@ -1,4 +1,4 @@
-"""IPv4 (RFC 791) and IPv6 (RFC 8200) headers: where the payload is and what it is."""
+"""IPv4 (RFC 791) and IPv6 (RFC 8200) headers: position and protocol of the payload."""
 
 from typing import Final
 
@@ -14,7 +14,8 @@ HOP_BY_HOP: Final = 0
 FRAGMENT: Final = 44
 AUTHENTICATION: Final = 51
 JUMBO_PAYLOAD: Final = 0xC2
-# RFC 8200 has seven kinds, each at most once or twice; the bound keeps hostile packets cheap.
+# RFC 8200 has seven kinds, each at most once or twice; the bound limits the cost of hostile
+# packets.
 MAXIMUM_EXTENSIONS: Final = 16
 
 WELL_FORMED: Final = 0
@@ -24,13 +25,13 @@ MALFORMED: Final = 2
 
 @mypyc_attr(acyclic=True)
 class IpHeader:
-    """What an IP header says: `payload_start` and `payload_end` are indexes into the packet's data.
+    """Fields of an IP header; `payload_start` and `payload_end` are indexes into the packet's data.
 
-    `payload_end` is what the header declares, past the packet's end when the capture cut it.
-    `addresses` are source and destination. `identification` is -1 where there is none (IPv6
-    without fragment header). `is_fragment` is a fragment that is not the whole, `has_more` one that
-    is not the last; `fragment_offset` is in bytes. `verdict` is WELL_FORMED or why the rest means
-    nothing.
+    `payload_end` is what the header declares, past the packet's end if the capture truncated it.
+    `addresses` are source and destination. `identification` is -1 if missing (IPv6 without fragment
+    header). `is_fragment` marks a fragment that is not the whole, `has_more` one that is not the
+    last; `fragment_offset` is in bytes. `verdict` is WELL_FORMED or the reason why the rest is
+    invalid.
     """
 
     __slots__ = (
@@ -51,13 +52,13 @@ class IpHeader:
 
 
 def read_ipv4(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
-    """The IPv4 header at `offset`; the packet was captured up to `end` of `wire_end`."""
+    """Parse the IPv4 header at `offset`; the packet was captured up to `end` of `wire_end`."""
     if end - offset < IPV4_HEADER_SIZE:
         return IpHeader(CUT)
     header_size: i64 = (data[offset] & 0x0F) << 2
     total: i64 = data[offset + 2] << 8 | data[offset + 3]
     if total == 0:
-        # Segmentation offload: the card fills the length in later, so the frame's end counts.
+        # Segmentation offload: the card fills the length in later, so the frame's end is used.
         total = wire_end - offset
     if data[offset] >> 4 != 4 or header_size < IPV4_HEADER_SIZE or total < header_size:
         return IpHeader(MALFORMED)
@@ -77,7 +78,7 @@ def read_ipv4(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
 
 
 def read_ipv6(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
-    """The IPv6 header at `offset` with its extension headers."""
+    """Parse the IPv6 header at `offset` with its extension headers."""
     if end - offset < IPV6_HEADER_SIZE:
         return IpHeader(CUT)
     if data[offset] >> 4 != 6:
@@ -98,10 +99,10 @@ def read_ipv6(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
 
 
 def jumbo_end(data: bytes, offset: i64, end: i64, wire_end: i64) -> i64:
-    """Where the packet with the hop-by-hop header at `offset` ends by its jumbo payload option.
+    """End of the packet by the jumbo payload option of the hop-by-hop header at `offset`.
 
-    RFC 2675: type 0xc2, size 4, then the length from this header on. Where there is none, or it
-    says more than the frame holds, the frame's end.
+    RFC 2675: type 0xc2, size 4, then the length from this header on. Without one, or if it exceeds
+    the frame, the frame's end.
     """
     if offset + 2 > end:
         return wire_end
@@ -111,22 +112,22 @@ def jumbo_end(data: bytes, offset: i64, end: i64, wire_end: i64) -> i64:
         if data[at] == JUMBO_PAYLOAD and data[at + 1] == 4:
             length: i64 = i64(read_i32_be(data, at + 2)) & 0xFFFFFFFF
             return min(offset + length, wire_end)
-        # The option of one byte is padding, and has no length.
+        # The one-byte option is padding, and has no length.
         at += data[at + 1] + 2 if data[at] else 1
     return wire_end
 
 
 def is_plain_extension(protocol: i64) -> bool:
-    """Whether a header follows that starts with the next header's number and its own length.
+    """Whether a header starts with the next header's number and its own length.
 
-    The length is in units of 8 bytes, the first 8 not counted. These are hop-by-hop, routing and
+    The length is in units of 8 bytes, excluding the first 8. These are hop-by-hop, routing and
     destination options, mobility, HIP and shim6.
     """
     return protocol in (0, 43, 60, 135, 139, 140)
 
 
 def skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
-    """Move `payload_start` and `protocol` behind extension headers, those of fragments last."""
+    """Move `payload_start` and `protocol` past extension headers, fragment headers last."""
     offset = header.payload_start
     for _ in range(MAXIMUM_EXTENSIONS):
         protocol = header.protocol
@@ -146,7 +147,7 @@ def skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
             _read_fragment(header, data, offset)
             offset += 8
             if header.is_fragment:
-                # What follows of the headers is of the whole packet.
+                # The headers that follow are of the whole packet.
                 break
     header.payload_start = offset
     if offset > header.payload_end:
@@ -154,7 +155,7 @@ def skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
 
 
 def _read_fragment(header: IpHeader, data: bytes, offset: i64) -> None:
-    """A fragment header; one without offset and more flag is atomic (RFC 6946), so no fragment."""
+    """Read a fragment header; without offset and more flag it is atomic (RFC 6946): no fragment."""
     header.identification = i64(read_i32_be(data, offset + 4)) & 0xFFFFFFFF
     field: i64 = data[offset + 2] << 8 | data[offset + 3]
     header.fragment_offset = field & 0xFFF8

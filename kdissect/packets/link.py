@@ -1,4 +1,4 @@
-"""Link layers: from the link-layer header of a packet to its network layer.
+"""Link layers: locate the network layer of a packet from its link-layer header.
 
 Ethernet         2 x 6 bytes addresses, then an ethertype
 ethertype        0x8100, 0x88a8, 0x9100 …: 2 bytes VLAN tag, then another ethertype;
@@ -57,16 +57,16 @@ ETHERTYPE_LLC: Final = 0x8870  # LLC in frames longer than a length field may sa
 ETHERTYPE_BACKBONE: Final = 0x88E7  # IEEE 802.1ah: 4 bytes service, then an Ethernet frame
 # "Transparent Ethernet bridging": a whole Ethernet frame follows.
 ETHERNET_FRAME: Final = 0x6558
-# Below, the ethertype field is the length of an IEEE 802.3 frame.
+# Smaller values of the ethertype field are the length of an IEEE 802.3 frame.
 SMALLEST_ETHERTYPE: Final = 0x0600
-# Two are the standard's, more are somebody's; the bound only keeps hostile packets cheap.
+# Two are standard, more occur; the bound only limits the cost of hostile packets.
 MAXIMUM_VLAN_TAGS: Final = 8
 
 AF_INET: Final = 2
 # NetBSD and OpenBSD, Linux, FreeBSD, macOS.
 AF_INET6: Final = (24, 10, 28, 30)
 
-# Instead of an ethertype.
+# In place of an ethertype.
 CUT: Final = -1
 UNKNOWN_LINK_TYPE: Final = -2
 OTHER_FAMILY: Final = -3
@@ -78,14 +78,14 @@ OTHER_LLC: Final = -7
 SNAP: Final = 0xAAAA03
 LLC_IPV4: Final = 0x060603
 NFLOG_PAYLOAD: Final = 9
-# There are 20 kinds of fields; the bound only keeps hostile packets cheap.
+# There are 20 kinds of fields; the bound only limits the cost of hostile packets.
 MAXIMUM_NFLOG_FIELDS: Final = 64
 
 
 def read_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i64]:
     """Ethertype and index of the network layer of ``data[start:end]``.
 
-    The ethertype is CUT when the capture ends before it, UNKNOWN_LINK_TYPE or OTHER_FAMILY.
+    The ethertype is CUT if the capture ends before it, UNKNOWN_LINK_TYPE or OTHER_FAMILY.
     """
     if link_type == ETHERNET:
         return read_ethertype(data, start + 12, end)
@@ -106,7 +106,7 @@ def read_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i
 
 
 def read_rare_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i64]:
-    """The same for link types that few captures have."""
+    """The same for rare link types."""
     if link_type in (PPP, PPP_HDLC):
         return read_ppp(data, start, end)
     if link_type == PPP_WITH_DIRECTION:
@@ -135,7 +135,7 @@ def read_rare_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i
 
 
 def read_ethertype(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """Ethertype at `offset` and index of what follows, VLAN tags skipped."""
+    """Ethertype at `offset` and index of the payload, VLAN tags skipped."""
     for _ in range(MAXIMUM_VLAN_TAGS + 1):
         if offset + 2 > end:
             return CUT, end
@@ -152,7 +152,7 @@ def read_ethertype(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_known_ethertype(ethertype: i64) -> bool:
-    """Whether what follows can be looked into."""
+    """Whether the payload can be analyzed."""
     return is_vlan_tag(ethertype) or ethertype in (
         ETHERTYPE_IPV4,
         ETHERTYPE_IPV6,
@@ -162,7 +162,7 @@ def is_known_ethertype(ethertype: i64) -> bool:
 
 
 def read_llc(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """Ethertype and index of what follows the LLC header at `offset`, OTHER_LLC without one."""
+    """Ethertype and index of the payload of the LLC header at `offset`, OTHER_LLC without one."""
     if offset + 3 > end:
         return CUT, end
     header: i64 = data[offset] << 16 | data[offset + 1] << 8 | data[offset + 2]
@@ -182,7 +182,7 @@ def is_vlan_tag(ethertype: i64) -> bool:
 
 
 def read_ip_version(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """The ethertype that the IP version at `offset` stands for, and `offset`."""
+    """Ethertype for the IP version at `offset`, and `offset`."""
     if offset >= end:
         return CUT, end
     version: i64 = data[offset] >> 4
@@ -192,7 +192,7 @@ def read_ip_version(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_family(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """The ethertype that the address family at `offset` stands for, and the index after it."""
+    """Ethertype for the address family at `offset`, and the index after it."""
     if offset + 4 > end:
         return CUT, end
     family: i64 = i64(read_i32_le(data, offset))
@@ -204,14 +204,14 @@ def read_family(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_ppp(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """The ethertype that the PPP protocol stands for, and the index after it."""
+    """Ethertype for the PPP protocol, and the index after it."""
     if offset + 2 <= end and data[offset] == 0xFF and data[offset + 1] == 0x03:
         offset += 2
     if offset + 2 > end:
         return CUT, end
     protocol: i64 = data[offset]
     offset += 1
-    # A number's last byte is odd, the others are even, so a first zero may be left out.
+    # A protocol number's last byte is odd, the others are even, so a leading zero may be omitted.
     if protocol & 1 == 0:
         protocol = protocol << 8 | data[offset]
         offset += 1
@@ -223,7 +223,7 @@ def read_ppp(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_pflog(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """The packet that a firewall logged: length of the header, address family, more."""
+    """Packet that a firewall logged: length of the header, address family, more."""
     if start + 2 > end:
         return CUT, end
     size: i64 = (data[start] + 3) & ~3
@@ -234,12 +234,12 @@ def read_pflog(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_nflog(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """The IP packet among the fields of a logged packet."""
+    """IP packet among the fields of a logged packet."""
     offset = start + 4
     for _ in range(MAXIMUM_NFLOG_FIELDS):
         if offset + 4 > end:
             return CUT, end
-        # In the byte order of the capturing host, which is little-endian nowadays.
+        # In the byte order of the capturing host, nowadays little-endian.
         size: i64 = data[offset] | data[offset + 1] << 8
         if data[offset + 2] == NFLOG_PAYLOAD and data[offset + 3] == 0:
             return read_ip_version(data, offset + 4, end)
@@ -250,7 +250,7 @@ def read_nflog(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_ppi(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """What follows a per-packet information header, which names its link type."""
+    """Payload of a per-packet information header, which names its link type."""
     if start + 8 > end:
         return CUT, end
     size: i64 = data[start + 2] | data[start + 3] << 8

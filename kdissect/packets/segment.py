@@ -1,4 +1,4 @@
-"""`Segment`: what the packets stage gives, one TCP segment."""
+"""`Segment`: output of the packets stage, one TCP segment."""
 
 from typing import Final
 
@@ -17,14 +17,14 @@ NO_FLOW: Final[i64] = -1
 class Segment:
     """One TCP segment: ``data[start:end]`` is its captured payload.
 
-    `flow` is source address, destination address, source port, destination port as on the wire:
-    12 bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection. It may be b""
-    until `flow_of` is asked. For IPv4 it is in two numbers too, `addresses` and `ports`; they are
-    NO_FLOW else.
-    `payload_length` is what the IP header declares; more than ``end - start`` when the capture cut
-    the packet. `sequence` and `acknowledgment` are the raw 32-bit numbers, `flags` the flag byte,
-    `window` the unscaled window. Times and numbers are those of the packet. `header` is the index
-    of the TCP header in `data`; `ip_id` the identification of the IPv4 packet, -1 for IPv6.
+    `flow` is source address, destination address, source port, destination port as on the wire: 12
+    bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection. It may be b"" until
+    `flow_of` is called. For IPv4 it is also in two numbers, `addresses` and `ports`, else NO_FLOW.
+    `payload_length` is what the IP header declares; larger than ``end - start`` if the capture
+    truncated the packet. `sequence` and `acknowledgment` are the raw 32-bit numbers, `flags` the
+    flag byte, `window` the unscaled window. Times and numbers are those of the packet. `header` is
+    the index of the TCP header in `data`; `ip_id` the identification of the IPv4 packet, -1 for
+    IPv6.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Segment:
 
 
 def flow_of(segment: Segment) -> bytes:
-    """The flow of a segment, cut out when nobody did before."""
+    """Flow of a segment, extracted on first use."""
     if not segment.flow:
         # IPv4 without options: the addresses end where the TCP header starts.
         segment.flow = segment.data[segment.header - 8 : segment.header + 4]
@@ -80,7 +80,7 @@ def flow_of(segment: Segment) -> bytes:
 
 
 def copied(segment: Segment) -> Segment:
-    """Another one like it."""
+    """Copy of the segment."""
     return Segment(
         segment.number, segment.ordinal, segment.capture, segment.time_ns, segment.flow,
         segment.sequence, segment.acknowledgment, segment.flags, segment.window, segment.data,

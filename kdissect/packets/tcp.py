@@ -1,4 +1,4 @@
-"""TCP headers (RFC 9293): from an IP payload to a `Segment`."""
+"""TCP headers (RFC 9293): parse a `Segment` from an IP payload."""
 
 from typing import Final
 
@@ -15,9 +15,9 @@ U32: Final = 0xFFFFFFFF
 def read_tcp(
     packet: Packet, addresses: bytes, offset: i64, payload_end: i64, ip_id: i64
 ) -> Segment | None:
-    """The segment at `offset`, whose payload is declared to end at `payload_end`.
+    """Parse the segment at `offset`, whose payload is declared to end at `payload_end`.
 
-    The whole header but its options was captured. None when the header contradicts the lengths.
+    The whole header except its options was captured. None if the header contradicts the lengths.
     """
     data = packet.data
     end = packet.end
@@ -26,7 +26,7 @@ def read_tcp(
     if start < offset + TCP_HEADER_SIZE or start > payload_end:
         return None
     numbers = read_i64_be(data, offset + 4)
-    # Bytes behind the IP packet are padding or a frame check sequence.
+    # Bytes after the IP packet are padding or a frame check sequence.
     captured_end = end if end < payload_end else payload_end
     return Segment(
         packet.number,

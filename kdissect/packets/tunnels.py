@@ -1,4 +1,4 @@
-"""Tunnels: from the header of one to the packet that it carries.
+"""Tunnels: locate the packet that a tunnel header encapsulates.
 
 GRE       RFC 2784, 2890: 2 bytes flags, protocol, then checksum, key, sequence number as the flags
           say; version 1 (RFC 2637) carries PPP
@@ -12,8 +12,8 @@ MPLS      RFC 3032: labels of 4 bytes, the last has bit 8 set; then IP or, with 
 PPPoE     RFC 2516: 6 bytes, then PPP
 PPP       RFC 1661: ff 03 or nothing, then 2 bytes protocol, or 1 when its low bit is set
 
-A reader gives what follows, as an ethertype or a negative number of link.py, and its index. An
-ethertype for what has none of its own: ETHERNET_FRAME.
+A reader returns the type of the payload, as an ethertype or a negative number of link.py, and its
+index. The type of an Ethernet frame, which has no ethertype, is ETHERNET_FRAME.
 """
 
 from typing import Final
@@ -42,7 +42,7 @@ GRE: Final = 47
 ETHERNET_IN_IP: Final = 97
 MPLS_IN_IP: Final = 137
 
-# UDP destination ports. 8472 is what Linux used before there was a number, and flannel still does.
+# UDP destination ports. 8472 is the one Linux used before one was assigned, and flannel still does.
 VXLAN_PORTS: Final = (4789, 8472)
 VXLAN_GPE_PORT: Final = 4790
 GENEVE_PORT: Final = 6081
@@ -60,14 +60,14 @@ GRE_PPP: Final = 0x880B
 ERSPAN: Final = 0x88BE
 ERSPAN_3: Final = 0x22EB
 
-# Two are usual, five are seen; the bound only keeps hostile packets cheap.
+# Two are common, five occur; the bound only limits the cost of hostile packets.
 MAXIMUM_LABELS: Final = 16
 
 
 def read_tunnel(
     data: bytes, protocol: i64, offset: i64, end: i64, wire_end: i64
 ) -> tuple[i64, i64]:
-    """What the payload of IP at `offset` carries; NO_TUNNEL for protocols that are none."""
+    """Payload of the IP packet at `offset`; NO_TUNNEL for protocols that are not tunnels."""
     if protocol == UDP:
         return read_udp_tunnel(data, offset, end, wire_end)
     if protocol == GRE:
@@ -79,13 +79,13 @@ def read_tunnel(
     if protocol == MPLS_IN_IP:
         return ETHERTYPE_MPLS, offset
     if protocol == ETHERNET_IN_IP:
-        # RFC 3378: version 3 and 12 bits of nothing.
+        # RFC 3378: version 3 and 12 reserved bits.
         return ETHERNET_FRAME, offset + 2
     return NO_TUNNEL, offset
 
 
 def read_udp_tunnel(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[i64, i64]:
-    """What the UDP packet at `offset` carries, by its destination port; VXLAN on any port."""
+    """Payload of the UDP packet at `offset`, by its destination port; VXLAN on any port."""
     if offset + UDP_HEADER_SIZE > end:
         return CUT, end
     port: i64 = data[offset + 2] << 8 | data[offset + 3]
@@ -106,7 +106,7 @@ def read_udp_tunnel(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[
 
 
 def read_vxlan(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """The Ethernet frame in VXLAN; other flags than "network is valid" are extensions."""
+    """Ethernet frame in VXLAN; flags other than "network is valid" are extensions."""
     if offset + VXLAN_HEADER_SIZE > end:
         return CUT, end
     if data[offset] & 0x08 == 0:
@@ -115,7 +115,7 @@ def read_vxlan(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_vxlan(data: bytes, offset: i64, end: i64, wire_end: i64) -> bool:
-    """Whether a UDP payload is VXLAN by what it looks like: its header, and IP that fits in."""
+    """Whether a UDP payload looks like VXLAN: its header, and IP that fits in."""
     frame = offset + VXLAN_HEADER_SIZE
     # The header, an Ethernet header and one byte of IP.
     if frame + 15 > end:
@@ -131,10 +131,10 @@ def is_vxlan(data: bytes, offset: i64, end: i64, wire_end: i64) -> bool:
 
 
 def read_vxlan_gpe(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """What VXLAN with a protocol field carries."""
+    """Payload of VXLAN with a protocol field."""
     if offset + VXLAN_HEADER_SIZE > end:
         return CUT, end
-    # The P bit says that there is a protocol field.
+    # The P bit declares a protocol field.
     protocol: i64 = data[offset + 3] if data[offset] & 0x04 else 3
     payload = offset + VXLAN_HEADER_SIZE
     if protocol == 1:
@@ -149,7 +149,7 @@ def read_vxlan_gpe(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_geneve(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """What GENEVE carries, behind its options."""
+    """Payload of GENEVE, after its options."""
     if offset + 8 > end:
         return CUT, end
     if data[offset] >> 6:
@@ -159,7 +159,7 @@ def read_geneve(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_gre(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """What GRE carries, ERSPAN headers skipped."""
+    """Payload of GRE, ERSPAN headers skipped."""
     if offset + 4 > end:
         return CUT, end
     flags: i64 = data[offset] << 8 | data[offset + 1]
@@ -188,18 +188,18 @@ def read_gre(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_erspan_3(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """What the ERSPAN III header at `offset` precedes: an Ethernet frame, or IP."""
+    """Payload of the ERSPAN III header at `offset`: an Ethernet frame, or IP."""
     if offset + 12 > end:
         return CUT, end
     payload = offset + (20 if data[offset + 11] & 0x01 else 12)
-    # 5 bits after the P bit: what kind of frame it is.
+    # 5 bits after the P bit: the type of frame.
     if data[offset + 10] >> 2 & 0x1F == 2:
         return read_ip_version(data, payload, end)
     return ETHERNET_FRAME, payload
 
 
 def read_mpls(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[i64, i64]:
-    """What the labels at `offset` are for: no label says so, the bytes must look like it."""
+    """Payload of the labels at `offset`: labels do not declare it, so its bytes must fit."""
     for _ in range(MAXIMUM_LABELS):
         if offset + 4 > end:
             return CUT, end
@@ -211,7 +211,7 @@ def read_mpls(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[i64, i
 
 
 def read_unlabelled(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[i64, i64]:
-    """IP, or an Ethernet frame with a control word before it or without."""
+    """IP, or an Ethernet frame with or without a control word before it."""
     if offset >= end:
         return CUT, end
     kind, _ = read_ip_version(data, offset, end)
@@ -226,7 +226,7 @@ def read_unlabelled(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[
 
 
 def is_frame(data: bytes, offset: i64, end: i64) -> bool:
-    """Whether an Ethernet frame with an ethertype that is looked into may be at `offset`."""
+    """Whether `offset` may be an Ethernet frame with an ethertype that is analyzed."""
     if offset + 14 > end:
         return False
     ethertype: i64 = data[offset + 12] << 8 | data[offset + 13]
@@ -234,7 +234,7 @@ def is_frame(data: bytes, offset: i64, end: i64) -> bool:
 
 
 def ip_fits(data: bytes, offset: i64, end: i64, wire_end: i64) -> bool:
-    """Whether the IP header at `offset` is no longer than what is there on the wire."""
+    """Whether the IP header at `offset` declares no more bytes than were on the wire."""
     room = wire_end - offset
     if end - offset < 8:
         return room >= 20
@@ -245,7 +245,7 @@ def ip_fits(data: bytes, offset: i64, end: i64, wire_end: i64) -> bool:
 
 
 def read_pppoe(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
-    """The packet of a PPPoE session; NO_TUNNEL for other codes, which carry none."""
+    """Packet of a PPPoE session; NO_TUNNEL for other codes, which carry none."""
     if offset + 6 > end:
         return CUT, end
     if data[offset] != 0x11 or data[offset + 1] != 0:

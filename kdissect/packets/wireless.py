@@ -1,12 +1,4 @@
-"""IEEE 802.11: from a captured frame to what its data carries.
-
-radiotap  version, pad, 2 bytes length, 4 bytes which fields there are, the fields
-Prism     144 bytes; AVS in its place: 4 bytes magic number, 4 bytes length
-PPI       version, flags, 2 bytes length, 4 bytes link type of what follows
-802.11    2 bytes frame control, duration, 3 addresses, sequence control, a 4th address between
-          two access points, QoS control, HT control; then LLC, or in an A-MSDU several times:
-          2 addresses, 2 bytes length, LLC, padding to 4 bytes
-"""
+"""IEEE 802.11: locate the payload of a captured frame."""
 
 from typing import Final
 
@@ -42,7 +34,7 @@ PRISM_SIZE: Final = 144
 
 
 def read_radiotap(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """What the frame after a radiotap header carries, and where."""
+    """Payload of the frame after a radiotap header, and its index."""
     if start + 8 > end:
         return CUT, end
     size: i64 = data[start + 2] | data[start + 3] << 8
@@ -50,7 +42,7 @@ def read_radiotap(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_padded(data: bytes, start: i64, end: i64) -> bool:
-    """Whether a radiotap header says that the 802.11 header has padding after it."""
+    """Whether the radiotap header declares padding after the 802.11 header."""
     present: i64 = i64(read_i32_le(data, start + 4)) & 0xFFFFFFFF
     if present & RADIOTAP_FLAGS == 0:
         return False
@@ -68,7 +60,7 @@ def is_padded(data: bytes, start: i64, end: i64) -> bool:
 
 
 def read_prism(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """What the frame after a Prism or AVS header carries, and where."""
+    """Payload of the frame after a Prism or AVS header, and its index."""
     if start + 8 > end:
         return CUT, end
     size: i64 = PRISM_SIZE
@@ -78,13 +70,13 @@ def read_prism(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_wireless(data: bytes, offset: i64, end: i64, has_padding: bool) -> tuple[i64, i64]:
-    """What the 802.11 frame at `offset` carries, and where.
+    """Payload of the 802.11 frame at `offset`, and its index.
 
-    LLC_FRAME, AGGREGATE (an A-MSDU), or why it cannot be looked into: ENCRYPTED, FRAGMENT, CUT,
-    NO_DATA for frames that carry none.
+    LLC_FRAME, AGGREGATE (an A-MSDU), or the reason why it cannot be analyzed: ENCRYPTED, FRAGMENT,
+    CUT, NO_DATA for frames without payload.
     """
     if offset + 24 > end:
-        # Acknowledgments and the like are shorter.
+        # Acknowledgments and similar frames are shorter.
         is_short = offset + 2 <= end and data[offset] >> 2 & 0x03 != DATA
         return (NO_DATA if is_short else CUT), end
     flags: i64 = data[offset + 1]

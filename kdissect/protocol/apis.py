@@ -1,4 +1,4 @@
-"""The API keys: names, versions, and which header version a request or response carries.
+"""API keys: names, versions, and header versions of requests and responses.
 
 Selection of header versions (KIP-482): flexible versions have headers with a tag section, except
 that an ApiVersions response never has one, so that any client can read it; ControlledShutdown v0
@@ -16,11 +16,11 @@ from kdissect.protocol.specs import MAX_VERSION, Definition, parse_versions
 
 CONTROLLED_SHUTDOWN: Final = 7
 API_VERSIONS: Final = 18
-NEVER: Final = 1 << 15  # a first flexible version that no int16 version reaches
+NEVER: Final = 1 << 15  # a first flexible version beyond any int16 version
 
 
 class ApiKey(NamedTuple):
-    """What is known of one API; `first_flexible` is -1 when no version is flexible."""
+    """Properties of one API; `first_flexible` is -1 if no version is flexible."""
 
     key: int
     name: str
@@ -31,11 +31,11 @@ class ApiKey(NamedTuple):
     listeners: tuple[str, ...]
 
     def knows(self, version: int) -> bool:
-        """Whether there is a layout for `version`."""
+        """Whether a layout for `version` exists."""
         return self.lowest <= version <= self.highest
 
     def definition(self) -> Definition:
-        """The whole definition, read from its file the first time."""
+        """The whole definition, read from its file on first use."""
         return load_file(f"apis/{self.name}")[self.name]
 
 
@@ -61,8 +61,8 @@ _FIRST_FLEXIBLE: Final[list[int]] = [
 ]
 _HIGHEST: Final[list[int]] = [APIS[key].highest for key in sorted(APIS)]
 # Vendors' forks that add keys of their own; several use the same keys, for other APIs. A vendor is
-# its place here, 0 is none. Of both the definitions were read: github.com/AutoMQ/automq and
-# github.com/aiven/inkless, clients/src/main/resources/common/message.
+# identified by its index here, 0 is none. The definitions of both were read:
+# github.com/AutoMQ/automq and github.com/aiven/inkless, clients/src/main/resources/common/message.
 VENDORS: Final = ("", "AutoMQ", "Inkless")
 AUTOMQ: Final = 1
 INKLESS: Final = 2
@@ -79,11 +79,11 @@ VENDOR_APIS: Final[dict[int, dict[int, str]]] = {
     },
     INKLESS: {500: "InitDisklessLog", 501: "AlterDisklessSwitch", 502: "RepairDisklessLog"},
 }  # fmt: skip
-# What every listener of AutoMQ's brokers and controllers offers.
+# Offered by every listener of AutoMQ's brokers and controllers.
 AUTOMQ_OFFERS: Final = frozenset(range(501, 513))
-# Inkless has 500 and 501 on controllers, 501 and 502 on brokers; nothing more in the range.
+# Inkless has 500 and 501 on controllers, 501 and 502 on brokers; no others in the range.
 INKLESS_OFFERS: Final = (frozenset({500, 501}), frozenset({501, 502}), frozenset({500, 501, 502}))
-VENDOR_RANGE: Final = range(500, 1000)  # keys from 10000 on are of several vendors too
+VENDOR_RANGE: Final = range(500, 1000)  # keys from 10000 on are used by several vendors too
 KEY_COUNT: Final[i64] = len(_FIRST_FLEXIBLE)
 if sorted(APIS) != list(range(KEY_COUNT)):
     raise AssertionError("apis.tsv has holes")
@@ -106,9 +106,9 @@ def find_api(name_or_key: str | int) -> ApiKey:
 
 
 def api_name(key: int) -> str:
-    """The name of a key, or the key itself in words.
+    """Name of a key, or a text with the key itself.
 
-    Vendors' own APIs have no name here, see `vendor_api_name`.
+    Vendor APIs have no name here, see `vendor_api_name`.
 
     >>> api_name(3), api_name(501)
     ('Metadata', 'api-501')
@@ -118,7 +118,7 @@ def api_name(key: int) -> str:
 
 
 def vendor_api_name(vendor: int, key: int) -> str:
-    """The name of a key that a broker of a vendor is asked; they have a name and no layout.
+    """Name of a vendor's API key; such APIs have a name but no layout.
 
     >>> vendor_api_name(AUTOMQ, 501), vendor_api_name(INKLESS, 501), vendor_api_name(INKLESS, 503)
     ('AutoMQ-CreateStreams', 'Inkless-AlterDisklessSwitch', 'api-503')
@@ -128,7 +128,7 @@ def vendor_api_name(vendor: int, key: int) -> str:
 
 
 def vendor_of(offered: Iterable[int]) -> int:
-    """Whose a broker is that offers these keys in its ApiVersions response; 0 is not known.
+    """Vendor of a broker that offers these keys in its ApiVersions response; 0 if unknown.
 
     >>> vendor_of(range(95)), vendor_of(range(501, 521)), vendor_of([3, 18, 501, 502])
     (0, 1, 2)
@@ -147,20 +147,20 @@ def is_known(key: i64) -> bool:
 
 
 def highest_version(key: i64) -> i64:
-    """The newest version known of an API; -1 for unknown keys."""
+    """The newest known version of an API; -1 for unknown keys."""
     return _HIGHEST[key] if 0 <= key < KEY_COUNT else -1
 
 
 def is_flexible(key: i64, version: i64) -> bool:
     """Whether bodies of this API version are flexible; False for unknown keys.
 
-    Holds for versions newer than the known ones too, as brokers do it.
+    Also valid for versions newer than the known ones, as in brokers.
     """
     return 0 <= key < KEY_COUNT and version >= _FIRST_FLEXIBLE[key]
 
 
 def request_header_version(key: i64, version: i64) -> i64:
-    """0 without client id, 1 with it, 2 with a tag section too; 1 for unknown keys.
+    """0 without client id, 1 with client id, 2 with client id and tag section; 1 for unknown keys.
 
     >>> request_header_version(1, 11), request_header_version(1, 12), request_header_version(7, 0)
     (1, 2, 0)
@@ -171,7 +171,7 @@ def request_header_version(key: i64, version: i64) -> i64:
 
 
 def response_header_version(key: i64, version: i64) -> i64:
-    """0 is the correlation id alone, 1 has a tag section too.
+    """0 is the correlation id only, 1 adds a tag section.
 
     >>> response_header_version(3, 9), response_header_version(18, 3)
     (1, 0)

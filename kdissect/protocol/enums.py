@@ -1,7 +1,7 @@
-"""What Kafka's small numbers mean: ACL operations, config sources and so on, as data.
+"""Meanings of Kafka's enum values: ACL operations, config sources and so on, as data.
 
 schema/enums.tsv has the names of each enum's values, schema/enum_fields.tsv the fields that hold
-one; the message definitions do not say it.
+one; the message definitions do not have them.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kdissect.protocol.notation import read_index
 from kdissect.protocol.specs import snake_case
 
-BITS: Final = " bits"  # behind an enum's name in enum_fields.tsv: bit n stands for value n
+BITS: Final = " bits"  # after an enum's name in enum_fields.tsv: bit n stands for value n
 
 
 class EnumFields(NamedTuple):
@@ -54,7 +54,7 @@ def enum_fields() -> dict[tuple[str, str], EnumFields]:
 
 
 def enum_text(enum: str, value: object) -> str | list[str] | None:
-    """The name of a value; those of a list of values or of the bits that are set; None: none.
+    """Name of a value; names of a list of values or of the bits that are set; None: none.
 
     >>> enum_text("operation", 3), enum_text("operation bits", 24), enum_text("operation", 99)
     ('READ', ['READ', 'WRITE'], None)
@@ -66,5 +66,5 @@ def enum_text(enum: str, value: object) -> str | list[str] | None:
         return None
     if not enum.endswith(BITS):
         return names.get(value)
-    # The smallest number means that nobody asked.
+    # The smallest number means that it was not requested.
     return [name for bit, name in names.items() if value >> bit & 1] if value >= 0 else None

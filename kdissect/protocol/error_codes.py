@@ -1,4 +1,4 @@
-"""Kafka's error codes: name and whether a client may try again."""
+"""Kafka's error codes: name and whether clients may retry."""
 
 from functools import cache
 from typing import NamedTuple
@@ -16,13 +16,13 @@ class ErrorCode(NamedTuple):
 
 @cache
 def error_codes() -> dict[int, ErrorCode]:
-    """All known error codes, read from schema/error_codes.tsv the first time."""
+    """All known error codes, read from schema/error_codes.tsv on first use."""
     rows = read_index("error_codes")
     return {int(code): ErrorCode(int(code), name, retry == "yes") for code, name, retry in rows}
 
 
 def error_name(code: int) -> str:
-    """The name of an error code, or the code itself in words.
+    """Name of an error code, or a text with the code itself.
 
     >>> error_name(3), error_name(9999)
     ('UNKNOWN_TOPIC_OR_PARTITION', 'error-9999')
@@ -32,6 +32,6 @@ def error_name(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Whether a client may try again after this error; False for unknown codes."""
+    """Whether a client may retry after this error; False for unknown codes."""
     known = error_codes().get(code)
     return known is not None and known.is_retriable

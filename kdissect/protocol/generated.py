@@ -1,14 +1,14 @@
-"""Projected decodes as Python functions: one for a layout, written out of its tree of readers.
+"""Projected decodes as Python functions: one for each layout, generated from its tree of readers.
 
-The interpreter spends most of its time on calls, so where nothing is compiled a body is read by a
-function without any: runs of fixed fields, and the length or count behind them, are one `unpack`,
-values are local variables. Of a body that is not as its layout says, or has tags that somebody
-asked for, the function says no more than that; the tree is asked then, and tells what is wrong.
+The interpreter spends most of its time on calls, so without compiled modules a body is read by a
+function that makes none: runs of fixed fields, and the length or count after them, are one
+`unpack`, values are local variables. If a body does not match its layout, or has requested tags,
+the function only returns FAILED; the tree then reads it and reports errors.
 
     read(data, offset, sink)  → next offset, or FAILED
 
-A row goes to the sink as from the tree, or by a `FastPath` that the user knows for its shape.
-Longer than other modules: each kind of reader has its lines here.
+A row is passed to the sink as by the tree, or by a `FastPath` that the caller has for its shape.
+Longer than other modules: it has code for each kind of reader.
 """
 
 import struct
@@ -52,16 +52,16 @@ Read = Callable[[bytes, int, Sink], int]
 
 
 class FastPath(NamedTuple):
-    """Lines that do what ``sink.row(shape, data)`` does when the condition `when` holds.
+    """Code equivalent to ``sink.row(shape, data)`` when the condition `when` holds.
 
-    Without a condition they always do. They may use `sink` and `data`.
+    Without a condition it always applies. It may use `sink` and `data`.
     """
 
     when: str
     lines: list[str]
 
 
-# The short way for a shape, told the expression of each role's value; None when there is none.
+# Fast path of a shape, called with the expression of each role's value; None if there is none.
 ShortWayOf = Callable[[Shape, Callable[[int], str]], FastPath | None]
 
 _FORMATS: Final = {
@@ -83,12 +83,12 @@ INDENT: Final = "    "
 
 
 def is_worth_it() -> bool:
-    """Whether the tree of readers is interpreted here: compiled, it is the faster one."""
+    """Whether the tree of readers is interpreted here: compiled, the tree is faster."""
     return isinstance(Reader.skip, FunctionType)
 
 
 def generate(reader: Reader, fast_path_of: ShortWayOf | None = None) -> Read:
-    """The function for the tree of a projected layout."""
+    """Generate the function for the tree of a projected layout."""
     writer = _Writer(fast_path_of)
     writer.any(reader)
     writer.flush()
@@ -98,10 +98,10 @@ def generate(reader: Reader, fast_path_of: ShortWayOf | None = None) -> Read:
 
 
 class _Writer:
-    """Writes the body of the function; `names` are what it refers to.
+    """Writes the body of the function; `names` are the objects it refers to.
 
-    Fixed fields wait in `run` until something else comes; what is skipped is checked against the
-    end of the data by the read behind it, or at the end: a skip never goes back.
+    Fixed fields are collected in `run` until another field follows; skipped bytes are checked
+    against the end of the data by the next read, or at the end: a skip never goes back.
     """
 
     def __init__(self, fast_path_of: ShortWayOf | None) -> None:
@@ -111,7 +111,7 @@ class _Writer:
         self.run = ">"
         self.run_size = 0
         self.targets: list[str] = []
-        # Names of values that are offsets, and how far they are from the start of the run.
+        # Names of values that are offsets, and their distance from the start of the run.
         self.offsets: list[tuple[str, int]] = []
         self.counter = 0
         self.names: dict[str, Any] = {
@@ -123,7 +123,7 @@ class _Writer:
         self.lines.append(INDENT * self.depth + text)
 
     def name(self, value: object, prefix: str) -> str:
-        """A new name for something that the function refers to."""
+        """Create a name for an object that the function refers to."""
         self.counter += 1
         name = f"{prefix}{self.counter}"
         if value is not None:
@@ -133,7 +133,7 @@ class _Writer:
     # Fixed fields
 
     def pad(self, size: int) -> None:
-        """Pass over `size` bytes."""
+        """Skip `size` bytes."""
         if size:
             self.run += f"{size}x"
             self.run_size += size
@@ -145,7 +145,7 @@ class _Writer:
         self.targets.append(target)
 
     def flush(self) -> None:
-        """Write the read of the fields that wait."""
+        """Write the read of the collected fields."""
         if self.targets:
             unpack = self.name(struct.Struct(self.run).unpack_from, "unpack")
             self.line(f"{', '.join(self.targets)}, = {unpack}(data, at)")
@@ -173,7 +173,7 @@ class _Writer:
     # Strings, bytes, records
 
     def sized(self, code: str, slot: int) -> None:
-        """A length and as many bytes, kept in a slot unless that is 0."""
+        """Read a length and as many bytes, kept in a slot unless that is 0."""
         length = self.name(None, "n")
         self.field(code, length)
         self.flush()
@@ -185,7 +185,7 @@ class _Writer:
         self.span(length, slot)
 
     def compact(self, slot: int) -> None:
-        """The same with a length in the compact form."""
+        """Read the same with a length in the compact form."""
         length = self.compact_number()
         self.line(f"{length} -= 1")
         self.line(f"if {length} < 0:")
@@ -198,7 +198,7 @@ class _Writer:
             self.line(f"    v{slot} = at << 32 | {length}")
         self.line(f"    at += {length}")
         if slot:
-            # Rows take the bytes of kept spans, and a slice past the end would be short.
+            # Rows use the bytes of kept spans, and a slice past the end would be short.
             self.line("    if at > size: return FAILED")
 
     def compact_number(self) -> str:
@@ -212,7 +212,7 @@ class _Writer:
     # Arrays and structs
 
     def count(self, is_compact: bool) -> str:
-        """The count of an array, less than 0 for null."""
+        """Read the count of an array, less than 0 for null."""
         if is_compact:
             count = self.compact_number()
             self.line(f"{count} -= 1")
@@ -232,7 +232,8 @@ class _Writer:
         if not isinstance(reader, ProjectedArray) and element.fixed_size >= 0:
             self.line(f"if {count} > 0: at += {count} * {element.fixed_size}")
             return
-        # A count that lies is found out at the end of the data: no element takes no bytes.
+        # An invalid count is detected at the end of the data: every element takes at least one
+        # byte.
         self.line(f"for _ in range({count}):")
         self.depth += 1
         self.any(element)
@@ -259,7 +260,7 @@ class _Writer:
             self.row(reader.shape)
 
     def nullable(self, inner: Reader, is_tagged: bool) -> None:
-        """A struct behind a byte below 0 for null; those in tags are never asked for here."""
+        """Read a struct after a byte below 0 for null; never used for structs in tags."""
         flag = self.name(None, "n")
         self.field("b", flag)
         self.flush()
@@ -291,13 +292,13 @@ class _Writer:
             self.depth -= 1
 
     def long_row(self, shape: Shape) -> None:
-        """Give a row to the sink as the tree does."""
+        """Pass a row to the sink as the tree does."""
         for slot in sorted({int(slot) for slot in shape.slots} - {0}):
             self.line(f"slots[{slot}] = v{slot}")
         self.line(f"sink.row({self.name(shape, 'shape')}, data)")
 
     def any(self, reader: Reader) -> None:
-        """Whatever a tree is made of."""
+        """Read any node of a tree."""
         if isinstance(reader, KeptRun):
             self.kept_run(reader)
         elif isinstance(reader, KeptString | KeptBytes):
@@ -319,7 +320,7 @@ class _Writer:
             self.skipped(reader)
 
     def skipped(self, reader: Reader) -> None:
-        """What nobody asked for and has no fixed size."""
+        """Skip a field that was not requested and has no fixed size."""
         if isinstance(reader, StringReader | BytesReader):
             self.sized("h" if isinstance(reader, StringReader) else "i", 0)
         elif isinstance(reader, CompactReader):
@@ -335,6 +336,6 @@ class _Writer:
 
 
 def value_of(shape: Shape, role: int) -> str:
-    """The expression of a role's value."""
+    """Expression of a role's value."""
     slot = shape.slots[role]
     return f"v{slot}" if slot else "NULL"

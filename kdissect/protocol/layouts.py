@@ -1,4 +1,4 @@
-"""A spec and a version → the readers of all its fields."""
+"""Build the readers of all fields of a spec in one version."""
 
 from kdissect.errors import SchemaError, UnknownApi
 from kdissect.protocol.readers import (
@@ -29,7 +29,7 @@ def build_reader(spec: MessageSpec, version: int) -> StructReader:
 
 
 def primitive_reader(type_name: str, is_compact: bool) -> Reader:
-    """The reader of a type of `PRIMITIVES`."""
+    """Reader of a type of `PRIMITIVES`."""
     if type_name == "string":
         return CompactStringReader(1) if is_compact else StringReader(2)
     if type_name in ("bytes", "records"):
@@ -54,7 +54,7 @@ def primitive_reader(type_name: str, is_compact: bool) -> Reader:
 
 
 def field_reader(field: FieldSpec, version: int, is_flexible: bool) -> Reader:
-    """The reader of any field."""
+    """Reader of any field."""
     if field.is_array:
         return array_reader(field, version, is_flexible)
     if not field.is_struct:
@@ -66,20 +66,20 @@ def field_reader(field: FieldSpec, version: int, is_flexible: bool) -> Reader:
 
 
 def array_reader(field: FieldSpec, version: int, is_flexible: bool) -> ArrayReader:
-    """The reader of a field that is an array."""
+    """Reader of an array field."""
     element = (
         struct_reader(field.fields, version, is_flexible)
         if field.is_struct
         else primitive_reader(field.type, is_flexible and not field.is_inflexible)
     )
-    # Nothing would limit the count of such elements.
+    # The count of such elements would be unbounded.
     if element.min_size == 0:
         raise SchemaError(f"elements of {field.name} v{version} take no bytes")
     return ArrayReader(element, is_flexible and not field.is_inflexible)
 
 
 def struct_reader(fields: tuple[FieldSpec, ...], version: int, is_flexible: bool) -> StructReader:
-    """The reader of a struct of these fields."""
+    """Reader of a struct of these fields."""
     names: list[str] = []
     readers: list[Reader] = []
     tag_names: dict[int, str] = {}

@@ -47,12 +47,12 @@ from kdissect.protocol.specs import (
 SCHEMA_DIRECTORY: Final = Path(__file__).parent / "schema"
 ENTITIES: Final = frozenset({"brokerId", "groupId", "producerId", "topicName", "transactionalId"})
 ROLES: Final = frozenset({"request", "response", "layout"})
-# Contents of `keep_files`, by path in schema/.
+# Contents cached by `keep_files`, by path in schema/.
 _kept: Final[dict[str, str]] = {}
 
 
 class Line(NamedTuple):
-    """A line of a schema file with the lines indented under it."""
+    """A line of a schema file with its indented lines."""
 
     number: int
     words: list[str]
@@ -60,7 +60,7 @@ class Line(NamedTuple):
 
 
 def read_lines(text: str) -> list[Line]:
-    """The lines of a schema file as a forest."""
+    """Parse the lines of a schema file into a forest."""
     top: list[Line] = []
     open_at = [top]
     for number, raw in enumerate(text.splitlines(), 1):
@@ -78,7 +78,7 @@ def read_lines(text: str) -> list[Line]:
 
 
 def read_definitions(text: str) -> list[Definition]:
-    """All blocks of the text of a schema file; SchemaError says the line that is wrong."""
+    """Definitions in the text of a schema file; SchemaError names the invalid line."""
     return [_read_definition(line) for line in read_lines(text)]
 
 
@@ -96,13 +96,13 @@ def load_file(name: str) -> dict[str, Definition]:
 
 
 def read_index(name: str) -> Iterator[list[str]]:
-    """The rows of a tab-separated file of schema/ without its header line."""
+    """Rows of a tab-separated file of schema/ without its header line."""
     for line in _text(f"{name}.tsv").splitlines()[1:]:
         yield line.split("\t")
 
 
 def keep_files() -> None:
-    """Read all files of schema/, 500 kB, for a process that may not read them later."""
+    """Read all files of schema/, 500 kB, for a process that cannot read them later."""
     for path in SCHEMA_DIRECTORY.rglob("*.*"):
         _kept[path.relative_to(SCHEMA_DIRECTORY).as_posix()] = path.read_text(encoding="utf-8")
 

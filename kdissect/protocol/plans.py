@@ -1,11 +1,10 @@
 """Specs and a version → trees of readers: the full decode and projected decodes.
 
-A projection is built from two questions put to the caller: which role has a field (`RoleOf`), and
-of which kind is a struct that has these roles (`KindOf`)? Fields with a role get a slot of their
-own. A struct whose kind is not 0 gives a row at its end; its shape finds the roles in its own
-fields, then in single structs inside it that give no row themselves, then, for roles that are
-inherited, in the enclosing structs as far as they stand before it on the wire. An array of
-primitives with a role gives a row for each element.
+A projection is built from two callbacks: the role of a field (`RoleOf`), and the kind of a struct
+that has these roles (`KindOf`). Fields with a role get a slot of their own. A struct whose kind is
+not 0 yields a row at its end; its shape finds the roles in its own fields, then in single structs
+inside it that yield no row themselves, then, for inherited roles, in the part of the enclosing
+structs before it on the wire. An array of primitives with a role yields a row for each element.
 """
 
 from librt.vecs import vec
@@ -35,9 +34,9 @@ class GeneratedRead:
         self.shapes = shapes
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        """The offset behind the body at `at`; FAILED, or DecodeError, for what is left to the tree.
+        """Offset after the body at `at`; FAILED, or DecodeError, if it is left to the tree.
 
-        What the receiver was told by then is to be forgotten.
+        The receiver must discard what it got until then.
         """
         return FAILED
 
@@ -49,9 +48,9 @@ GeneratedReads = dict[tuple[int, int, int], type[GeneratedRead]]
 class Plan:
     """The projected decode of one layout; `shapes` are those of all its rows.
 
-    `spec` and `version` say of what. A sink may be used with any number of plans in turn.
+    `spec` and `version` identify the layout. A sink may be used with any number of plans in turn.
     `generated` is the same as a Python function, where that is faster (see `generated`),
-    `generated_reader` as a compiled one, for layouts that are met often.
+    `generated_reader` as a compiled one, for frequent layouts.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Plan:
         self.generated_reader: GeneratedRead | None = None
 
     def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
-        """Decode the body at `offset` into `sink`; the offset behind it. Raises DecodeError."""
+        """Decode the body at `offset` into `sink`; the offset after it. Raises DecodeError."""
         if len(sink.slots) < self.slot_count:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
@@ -94,7 +93,7 @@ class Plan:
 
 
 def read_generated(reader: GeneratedRead, data: bytes, offset: i64, sink: Sink) -> i64:
-    """As its `read`, which does not raise here."""
+    """Call its `read`, returning FAILED instead of raising."""
     try:
         return reader.read(data, offset, sink)
     except DecodeError:
@@ -112,7 +111,7 @@ def build_projection(
 ) -> Plan:
     """The projected decode of one version; None in `inherited` means all roles.
 
-    `role_of` is asked for each field with the path of upstream names that leads to its struct,
+    `role_of` is called for each field with the path of upstream names that leads to its struct,
     `kind_of` for each struct with the roles it has and whether it is the whole body.
     """
     if version not in spec.versions:
@@ -123,7 +122,7 @@ def build_projection(
 
 
 class Plans:
-    """The plans of all API messages for one set of questions, each built when first asked for."""
+    """Plans of all API messages for one pair of callbacks, each built on first use."""
 
     def __init__(
         self,
@@ -142,12 +141,12 @@ class Plans:
         self.inherited = inherited
         self.fast_path_of = fast_path_of
         self.generated_readers = generated_readers
-        # By API key times two, plus one for responses, then by version; those not built are None.
+        # By API key times two, plus one for responses, then by version; None if not built.
         self.plans: list[list[Plan | None]] = [[None] * count for count in _counts()]
         self.variants_known: dict[int, list[Plan]] = {}
 
     def get(self, key: i64, version: i64, is_response: bool) -> Plan:
-        """The plan of one message; raises UnknownApi for keys and versions not known."""
+        """Plan of one message; raises UnknownApi for unknown keys and versions."""
         side: i64 = key * 2 + (1 if is_response else 0)
         if 0 <= side < len(self.plans):
             of_side = self.plans[side]
@@ -158,7 +157,7 @@ class Plans:
         return self._build(key, version, is_response)
 
     def variants(self, key: i64, version: i64, is_response: bool) -> list[Plan]:
-        """Plans of the other layouts that releases had under this version; mostly there is none.
+        """Plans of other layouts that releases had under this version; usually none.
 
         ``plan.spec.releases`` are those releases. Raises UnknownApi as `get` does.
         """
@@ -203,5 +202,5 @@ class Plans:
 
 
 def _counts() -> list[int]:
-    """How many versions each side of an API may have, for all keys in order."""
+    """Number of versions of each side of an API, for all keys in order."""
     return [APIS[key].highest + 1 for key in sorted(APIS) for _ in range(2)]

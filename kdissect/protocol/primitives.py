@@ -1,9 +1,8 @@
 """Primitive types of the Kafka protocol: bytes at an offset → value and next offset.
 
-Integers are big-endian two's complement. Every function raises Truncated when the value does not
-fit into the bytes that are left, and InvalidValue when the bytes cannot be such a value.
-A length -1 (0 in compact forms) is null and given as None wherever it stands: old clients wrote
-null where the schema forbids it.
+Integers are big-endian two's complement. Every function raises Truncated if the value exceeds the
+bytes that are left, and InvalidValue if the bytes cannot be such a value. A length -1 (0 in compact
+forms) is null and returned as None everywhere: old clients wrote null where the schema forbids it.
 """
 
 from base64 import urlsafe_b64encode
@@ -18,7 +17,7 @@ UINT32_MAX: Final = 0xFFFFFFFF
 
 
 def truncated(data: bytes, offset: i64, size: i64, what: str) -> DecodeError:
-    """The error for `size` bytes of `what` that are not there."""
+    """Error for `size` missing bytes of `what`."""
     left = max(len(data) - offset, 0)
     text = f"{what} takes {size} bytes, only {left} left"
     return Truncated(text, offset=offset, data=data, needed=offset + size)
@@ -26,13 +25,13 @@ def truncated(data: bytes, offset: i64, size: i64, what: str) -> DecodeError:
 
 def check_offset(data: bytes, offset: i64, size: i64, what: str) -> None:
     """Raise Truncated unless `size` bytes are left at `offset`, which must not be negative."""
-    # Negative: would count from the end of `data`. Too large: a slice would be silently short.
+    # Negative: would count from the end of `data`. Too large: a slice would be truncated silently.
     if offset < 0 or offset + size > len(data):
         raise truncated(data, offset, size, what)
 
 
 def read_bool(data: bytes, offset: i64) -> tuple[bool, i64]:
-    r"""A byte; anything but 0 is True.
+    r"""A byte; any value other than 0 is True.
 
     >>> read_bool(b"\x02", 0)
     (True, 1)
@@ -191,24 +190,24 @@ def read_varlong(data: bytes, offset: i64) -> tuple[i64, i64]:
         if byte < 128:
             break
         shift += 7
-    # Compiled, bit 63 made `value` negative: the mask makes the shift a logical one.
+    # In compiled code bit 63 made `value` negative: the mask makes the shift a logical one.
     return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), offset
 
 
 def read_length16(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """An int16 length, checked against what is left; -1 is null."""
+    """An int16 length, checked against the bytes that are left; -1 is null."""
     check_offset(data, offset, 2, "length")
     return checked_length(data, offset, i64(read_i16_be(data, offset)), offset + 2)
 
 
 def read_length32(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """An int32 length, checked against what is left; -1 is null."""
+    """An int32 length, checked against the bytes that are left; -1 is null."""
     check_offset(data, offset, 4, "length")
     return checked_length(data, offset, i64(read_i32_be(data, offset)), offset + 4)
 
 
 def read_compact_length(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """An unsigned varint of length + 1, checked against what is left; -1 is null."""
+    """An unsigned varint of length + 1, checked against the bytes that are left; -1 is null."""
     raw, start = read_unsigned_varint(data, offset)
     return checked_length(data, offset, raw - 1, start)
 
@@ -216,7 +215,7 @@ def read_compact_length(data: bytes, offset: i64) -> tuple[i64, i64]:
 def checked_length(data: bytes, at: i64, length: i64, start: i64) -> tuple[i64, i64]:
     """`length` and `start` if it is null or that many bytes are left from `start` on.
 
-    A length from the wire may say anything up to 2^32 - 2, while a slice would be silently short.
+    A length from the wire may be up to 2^32 - 2, while a slice would be truncated silently.
     """
     if length < -1:
         raise InvalidValue(f"length {length}", offset=at, data=data, length=start - at)

@@ -1,7 +1,7 @@
-"""Readers whose `project` gives fields to a Sink; `read` and `skip` are those of the plain reader.
+"""Readers whose `project` passes fields to a Sink; `read` and `skip` are as in the plain reader.
 
-One tree of these is the projected decode of one layout. What was not asked for stands in it as a
-plain reader, whose `project` is its `skip`.
+One tree of these is the projected decode of one layout. Fields not requested are plain readers in
+it, whose `project` is their `skip`.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ from kdissect.protocol.structures import (
     skip_tags,
 )
 
-# How a kept field of fixed size becomes an integer.
+# Conversions of a kept field of fixed size to an integer.
 AS_BOOL: Final = 0
 AS_INT8: Final = 1
 AS_INT16: Final = 2
@@ -46,7 +46,7 @@ HOW: Final = {
 
 
 class KeptRun(FixedRun):
-    """Fields of fixed size one after the other, some of them kept."""
+    """Consecutive fields of fixed size, some of them kept."""
 
     def __init__(self, names: list[str], sizes: list[int]) -> None:
         super().__init__(names, sizes)
@@ -62,7 +62,7 @@ class KeptRun(FixedRun):
 
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
         end = offset + self.fixed_size
-        # After this no read below can leave the data, and offsets are never negative.
+        # After this no read below can exceed the data, and offsets are never negative.
         if end > len(data):
             raise self.truncated(data, offset)
         places = self.places
@@ -77,7 +77,7 @@ class KeptRun(FixedRun):
 
 
 def fixed_value(data: bytes, offset: i64, how: i64) -> i64:
-    """The bytes at `offset`, which must be there, as an integer; `how` is one of the AS_."""
+    """Bytes at `offset`, which must exist, as an integer; `how` is one of the AS_."""
     if how == AS_INT32:
         return i64(read_i32_be(data, offset))
     if how == AS_INT64:
@@ -112,11 +112,11 @@ class KeptReader(Reader):
 
 
 def keep_span(sink: Sink, slot: i64, start: i64, length: i64) -> i64:
-    """Store a span, or NULL for the length -1; gives the offset behind it."""
+    """Store a span, or NULL for the length -1; return the offset after it."""
     if length < 0:
         sink.slots[slot] = NULL
         return start
-    # start is below 2^31, as a frame is no longer: the shift cannot overflow.
+    # start is below 2^31, as frames are not longer: the shift cannot overflow.
     sink.slots[slot] = start << 32 | length
     return start + length
 
@@ -140,7 +140,7 @@ class KeptCompact(KeptReader):
 
 
 class ProjectedArray(ArrayReader):
-    """An array whose count is kept in `count_slot` (0: not), or whose elements give something."""
+    """Array whose count is kept in `count_slot` (0: not), or whose elements are projected."""
 
     def __init__(self, plain: ArrayReader, element: Reader, count_slot: i64) -> None:
         super().__init__(plain.element, plain.is_compact)
@@ -164,7 +164,7 @@ class ProjectedArray(ArrayReader):
 
 
 class CountedArray(ArrayReader):
-    """An array of which only the count is kept."""
+    """Array of which only the count is kept."""
 
     def __init__(self, plain: ArrayReader, count_slot: i64) -> None:
         super().__init__(plain.element, plain.is_compact)
@@ -177,7 +177,7 @@ class CountedArray(ArrayReader):
 
 
 class RowElement(KeptReader):
-    """An element of an array of primitives, kept, and a row for it."""
+    """Element of an array of primitives that is kept, with a row for each."""
 
     def __init__(self, plain: Reader, kept: Reader, shape: Shape) -> None:
         super().__init__(plain, 0)
@@ -191,7 +191,7 @@ class RowElement(KeptReader):
 
 
 class ProjectedStruct(Reader):
-    """A struct with something asked for inside; calls `row` at its end when it has a shape.
+    """Struct with requested fields inside; calls `row` at its end if it has a shape.
 
     `resets` are the slots of values that may be absent from an instance: tagged fields, and
     fields of inner structs that may be null.
@@ -262,7 +262,7 @@ class ProjectedStruct(Reader):
 
 
 class ProjectedNullable(NullableStructReader):
-    """A struct that may be null, with something asked for inside."""
+    """Struct that may be null, with requested fields inside."""
 
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
         is_null, offset = is_null_struct(data, offset, self.is_tagged)

@@ -1,4 +1,4 @@
-"""Builds the readers of projected decodes (see `plans` for what they give)."""
+"""Builds the readers of projected decodes (see `plans` for their results)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,7 +24,7 @@ Path = tuple[str, ...]
 
 
 class Role(NamedTuple):
-    """What a field means to the caller; `is_count`: of an array only the count is wanted."""
+    """Meaning of a field for the caller; `is_count`: only the count of an array is requested."""
 
     number: int
     is_count: bool = False
@@ -42,10 +42,9 @@ class _Kept(NamedTuple):
 
 
 class Scope:
-    """The kept fields of one struct, as far as built, and the struct around it.
+    """Kept fields of one struct, as far as built, and the enclosing struct.
 
-    `inner` are those of single structs inside; `absent` the slots of fields that an instance of
-    the struct may lack.
+    `inner` are those of single structs inside; `absent` the slots of optional fields.
     """
 
     def __init__(self, parent: "Scope | None") -> None:
@@ -56,20 +55,20 @@ class Scope:
         self.gives_row = False
 
     def find(self, role: int) -> _Kept | None:
-        """The kept field of a role in this struct alone."""
+        """Kept field of a role in this struct only."""
         return self.own.get(role) or self.inner.get(role)
 
     def roles(self) -> frozenset[int]:
-        """All roles of this struct alone."""
+        """Roles of this struct only."""
         return frozenset(self.own) | frozenset(self.inner)
 
     def slots(self) -> list[int]:
-        """All slots of this struct alone."""
+        """Slots of this struct only."""
         return [kept.slot for kept in (*self.own.values(), *self.inner.values())]
 
 
 class _Steps:
-    """What a projected struct does one after the other; fixed fields join the run before."""
+    """Steps of a projected struct in sequence; consecutive fixed fields are merged into a run."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -80,13 +79,13 @@ class _Steps:
         self.run_keeps: list[tuple[int, int, int]] = []
 
     def add(self, name: str, reader: Reader) -> None:
-        """A step of its own."""
+        """Add a step of its own."""
         self.end_run()
         self.names.append(name)
         self.readers.append(reader)
 
     def add_fixed(self, name: str, size: int, how: int, slot: int) -> None:
-        """A field of fixed size, kept in `slot` unless that is 0."""
+        """Add a field of fixed size, kept in `slot` unless that is 0."""
         if slot:
             self.run_keeps.append((self.run_size, how, slot))
         self.run_names.append(name)
@@ -94,7 +93,7 @@ class _Steps:
         self.run_size += size
 
     def end_run(self) -> None:
-        """Make a step of the fixed fields gathered."""
+        """Turn the collected fixed fields into a step."""
         if not self.run_names:
             return
         run = KeptRun(self.run_names, self.run_sizes)
@@ -127,7 +126,7 @@ class Projector:
         self.slot_count = 1
 
     def struct(self, fields: tuple[FieldSpec, ...], path: Path, text: str, scope: Scope) -> Reader:
-        """The reader of a struct: a plain one when nothing in it is asked for."""
+        """Reader of a struct: a plain one if no field in it is requested."""
         steps = _Steps()
         tag_fields: dict[int, Reader] = {}
         before = self.progress()
@@ -148,11 +147,11 @@ class Projector:
         return ProjectedStruct(plain, steps.names, steps.readers, tag_fields, scope.absent, shape)
 
     def progress(self) -> int:
-        """Grows with everything that is asked for."""
+        """Counter that grows with every requested field."""
         return self.slot_count + len(self.shapes)
 
     def shape(self, text: str, scope: Scope) -> Shape | None:
-        """The shape of a struct all of whose fields are built; None when it gives no row."""
+        """Shape of a struct all of whose fields are built; None if it yields no row."""
         kind = self.kind_of(scope.roles(), text == "")
         if kind == 0:
             return None
@@ -160,7 +159,7 @@ class Projector:
         return self.new_shape(kind, text, scope)
 
     def new_shape(self, kind: int, text: str, scope: Scope) -> Shape:
-        """A shape with the slots of every role that can be seen from `scope`."""
+        """Shape with the slots of every role visible from `scope`."""
         slots = [0] * self.role_count
         names = [""] * self.role_count
         for role in range(self.role_count):
@@ -192,7 +191,7 @@ class Projector:
             steps.add(name, reader)
 
     def tagged(self, field: FieldSpec, path: Path, text: str, scope: Scope) -> Reader | None:
-        """The reader of a field of the tag section; None when nothing in it is asked for."""
+        """Reader of a field of the tag section; None if nothing in it is requested."""
         before = self.progress()
         known = set(scope.slots())
         if not field.is_array and not field.is_struct and field.type in HOW:
@@ -206,7 +205,7 @@ class Projector:
         return reader
 
     def keep(self, role: Role | None, field: FieldSpec, scope: Scope) -> int:
-        """A new slot for a field of `scope`; 0 when it has no role or another field has it."""
+        """New slot for a field of `scope`; 0 if it has no role or another field has it."""
         if role is None or role.number in scope.own:
             return 0
         slot = self.slot_count
@@ -215,7 +214,7 @@ class Projector:
         return slot
 
     def field(self, field: FieldSpec, path: Path, text: str, scope: Scope) -> Reader:
-        """The reader of a field that is not of a fixed-size primitive type."""
+        """Reader of a field that is not of a fixed-size primitive type."""
         if field.is_array:
             return self.array(field, path, text, scope)
         if field.is_struct:
@@ -226,7 +225,7 @@ class Projector:
         return _kept_reader(field.type, plain, is_compact, slot) if slot else plain
 
     def single_struct(self, field: FieldSpec, path: Path, text: str, scope: Scope) -> Reader:
-        """A struct that is no array element; without rows of its own its fields join `scope`."""
+        """Struct that is not an array element; without rows of its own its fields join `scope`."""
         name = snake_case(field.name)
         inner = Scope(scope)
         inner_text = f"{text}.{name}" if text else name
@@ -247,7 +246,7 @@ class Projector:
         return NullableStructReader(reader, is_tagged)
 
     def array(self, field: FieldSpec, path: Path, text: str, scope: Scope) -> Reader:
-        """An array: counted, with rows or values inside, or plain."""
+        """Array: counted, with rows or values inside, or plain."""
         plain = array_reader(field, self.version, self.is_flexible)
         role = self.role_of(field, path)
         count_slot = 0
@@ -268,7 +267,7 @@ class Projector:
     def row_element(
         self, field: FieldSpec, role: Role, plain: Reader, text: str, scope: Scope
     ) -> Reader | None:
-        """The reader of a primitive array's element; None when `kind_of` wants no rows of it."""
+        """Reader of a primitive array's element; None if `kind_of` requests no rows of it."""
         kind = self.kind_of(frozenset({role.number}), False)
         if kind == 0:
             return None

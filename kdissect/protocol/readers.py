@@ -1,13 +1,13 @@
-"""Readers of values: a tree of them is one layout (see `layouts`), built once and kept.
+"""Readers of values: a tree of them is one layout (see `layouts`), built once and cached.
 
     read(data, offset)           → value, next offset     every field, as plain Python values
     read_within(data, offset, allowance)                  the same, until the allowance is spent
     skip(data, offset)           → next offset            bounds checked, nothing built
-    project(data, offset, sink)  → next offset            only fields somebody asked for
+    project(data, offset, sink)  → next offset            only requested fields
 
-All end at the same offset; `skip` and `project` do not look into tags nobody asked for, so
-they may pass what `read` refuses. Offsets count from the start of `data`, whose end is the end of
-the message. Errors get their path while they unwind. Arrays and structs are in `structures`.
+All end at the same offset; `skip` and `project` do not parse tags that were not requested, so they
+may accept bytes that `read` rejects. Offsets count from the start of `data`, whose end is the end
+of the message. Errors get their path while they unwind. Arrays and structs are in `structures`.
 """
 
 from typing import Final
@@ -35,20 +35,20 @@ from kdissect.protocol.primitives import (
     read_uuid,
 )
 
-# Without the type, compiled code would make an object of it where it stands beside an i64.
+# Without the type, compiled code would box it where it is used with an i64.
 NULL: Final[i64] = -(1 << 62)
-FAILED: Final[i64] = -1  # what a decode gives for a body that it leaves to the tree
-VARIABLE: Final = -1  # fixed_size of what has none
+FAILED: Final[i64] = -1  # result of a decode for a body that it leaves to the tree
+VARIABLE: Final = -1  # fixed_size of types without one
 FIRST_SLOTS: Final = 64
 NO_LIMIT: Final[i64] = 1 << 62
-# Bytes of memory, about: of an integer, None or empty bytes and its place in a list; of an empty
-# str with its bytes and their places in a dict.
+# Approximate bytes of memory: of an integer, None or empty bytes and its place in a list; of an
+# empty str with its bytes and their places in a dict.
 VALUE_BYTES: Final = 40
 TEXT_BYTES: Final = 96
 
 
 class Shape:
-    """A struct of a layout that gives rows: what `Sink.row` is told.
+    """A struct of a layout that yields rows; passed to `Sink.row`.
 
     `path` is like ``responses[].partitions[]``, "" for the body. `slots` and `names` are indexed by
     role number: the slot of the role's value and the snake_case name of the field, 0 and "" for
@@ -65,7 +65,7 @@ class Shape:
 
 
 def packed(numbers: list[int]) -> vec[i64]:
-    """The numbers side by side, so that none has to be unboxed where it is used."""
+    """The numbers packed side by side, so that none has to be unboxed on use."""
     result = vec[i64]()
     for number in numbers:
         result = append(result, number)
@@ -77,9 +77,9 @@ class Sink:
     """Receives a projected decode: values in `slots`, and a call of `row` at the end of structs.
 
     Slot 0 is always NULL. Integers and bools are stored as they are; strings, bytes and records as
-    span ``offset << 32 | length``; uuid and float64 as their offset; counted arrays as their
-    count. Null is NULL. With `takes_fast_paths` set, which only a sink for short ways may have, its
-    bodies are read by generated decodes where that is faster (see `generated`).
+    span ``offset << 32 | length``; uuid and float64 as their offset; counted arrays as their count.
+    Null is NULL. With `takes_fast_paths`, only for sinks that support fast paths, bodies are read
+    by generated decodes where that is faster (see `generated`).
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Sink:
         self.slots: vec[i64] = vec[i64]([NULL] * FIRST_SLOTS)
 
     def begin(self) -> None:
-        """Forget what the body gave so far: it is read again. Nothing to forget here."""
+        """Discard the results of the body so far: it is read again. No effect here."""
 
     def row(self, shape: Shape, data: bytes) -> None:
         """The struct of `shape` has been read; its values are in the slots. Ignored here."""
@@ -95,10 +95,10 @@ class Sink:
 
 @mypyc_attr(acyclic=True)
 class ValueBudget:
-    """Bytes of memory that the values of a message may still take.
+    """Remaining memory for the values of a message, in bytes.
 
-    What was begun is read to its end, so they may be a little more. Elements of arrays, and tags,
-    that had no room are counted in `left_out`; `path` is the first one's.
+    A value that was begun is read to its end, so the bound may be exceeded slightly. Elements of
+    arrays, and tags, that did not fit are counted in `left_out`; `path` is that of the first one.
     """
 
     __slots__ = ("left", "left_out", "path")
@@ -109,19 +109,19 @@ class ValueBudget:
         self.path = ""
 
     def leave_out(self, count: i64, step: str) -> None:
-        """Count elements that are passed over; `step` is the last one of the first one's path."""
+        """Count skipped elements; `step` is the last step of the first one's path."""
         if self.left_out == 0:
             self.path = step
         self.left_out += count
 
     def within(self, step: str) -> None:
-        """Put `step` in front of the path: a struct or array in which the first one is."""
+        """Prepend `step` to the path: a struct or array that contains the first one."""
         joint = "" if self.path.startswith("[") else "."
         self.path = f"{step}{joint}{self.path}"
 
 
 def text_bytes(text: str) -> i64:
-    r"""Bytes of memory that a text takes at most.
+    r"""Maximum memory of a text, in bytes.
 
     >>> text_bytes("abcd"), text_bytes("ab\U0001f600")
     (100, 108)
@@ -133,7 +133,7 @@ def text_bytes(text: str) -> i64:
 class Reader:
     """Reads one type. `min_size` bytes at least, always `fixed_size` unless that is VARIABLE.
 
-    This one is of a type that takes no bytes and has no value.
+    This base reads a type that takes no bytes and has no value.
     """
 
     def __init__(self, min_size: i64 = 0, fixed_size: i64 = VARIABLE) -> None:
@@ -141,25 +141,25 @@ class Reader:
         self.fixed_size = fixed_size
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
-        """The value at `offset` and the offset behind it."""
+        """Value at `offset` and the offset after it."""
         return None, offset
 
     def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
-        """As `read`; what the value takes is taken from the allowance."""
+        """As `read`; the memory of the value is deducted from the allowance."""
         allowance.left -= VALUE_BYTES
         return self.read(data, offset)
 
     def skip(self, data: bytes, offset: i64) -> i64:
-        """The offset behind the value at `offset`."""
+        """Offset after the value at `offset`."""
         return offset
 
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
-        """As `skip`, after giving what was asked for to `sink`; nothing unless overridden."""
+        """As `skip`, after passing requested fields to `sink`; none unless overridden."""
         return self.skip(data, offset)
 
 
 class FixedReader(Reader):
-    """A type of one size, whatever its value."""
+    """Type of fixed size."""
 
     def __init__(self, size: i64) -> None:
         super().__init__(size, size)
@@ -238,7 +238,7 @@ class BytesReader(Reader):
 
 
 class CompactReader(Reader):
-    """Compact strings, bytes and records, as far as only their extent matters."""
+    """Compact strings, bytes and records, when only their extent is needed."""
 
     def skip(self, data: bytes, offset: i64) -> i64:
         length, start = read_compact_length(data, offset)

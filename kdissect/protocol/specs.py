@@ -1,4 +1,4 @@
-"""What the message definitions say, as values; see `notation` for the files they are read from."""
+"""Message definitions as values; see `notation` for the files they are read from."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -20,7 +20,7 @@ MAX_VERSION: Final = 255
 class FieldSpec(NamedTuple):
     """One field in all its versions; `type` is a primitive or the struct's name, of the element.
 
-    `tag` is -1 when it is never in the tag section; `default` is "" for the type's own zero.
+    `tag` is -1 if it is never in the tag section; `default` is "" for the type's own zero.
     """
 
     name: str
@@ -49,7 +49,7 @@ class FieldSpec(NamedTuple):
 class MessageSpec(NamedTuple):
     """One message body in all its versions; `releases` only for a variant.
 
-    A foreign variant is of no Kafka release: `releases` is one word that names it.
+    A foreign variant is not of a Kafka release: `releases` is one word that names it.
     """
 
     name: str
@@ -62,7 +62,7 @@ class MessageSpec(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The releases that spoke one version: `last` is "" when the newest known one does."""
+    """Releases that used one version: `last` is "" if the newest known one does."""
 
     first: str
     last: str

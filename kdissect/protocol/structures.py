@@ -14,8 +14,8 @@ from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.protocol.primitives import read_int8, read_int32, read_unsigned_varint, truncated
 from kdissect.protocol.readers import VALUE_BYTES, VARIABLE, FixedReader, Reader, ValueBudget
 
-# Bytes of memory, about.
-COLLECTED_BYTES: Final = 16  # before each dict and list, for the collector of cycles
+# Approximate bytes of memory.
+COLLECTED_BYTES: Final = 16  # before each dict and list, for the cycle collector
 LIST_BYTES: Final = 120  # of an empty one that has room for its first 8
 TAG_BYTES: Final = 192  # of an unknown tag: its number, empty bytes, and a place in a dict
 
@@ -23,8 +23,8 @@ TAG_BYTES: Final = 192  # of an unknown tag: its number, empty bytes, and a plac
 def read_count(data: bytes, offset: i64, is_compact: bool, min_size: i64) -> tuple[i64, i64]:
     """The count of an array, -1 for null, and the offset of its first element.
 
-    The count may say up to 2^32 - 2 elements; it is believed only when as many of `min_size` bytes
-    are left, before anything is allocated.
+    The count may be up to 2^32 - 2 elements; it is checked, before any allocation, that as many
+    elements of `min_size` bytes are left.
     """
     if is_compact:
         raw, start = read_unsigned_varint(data, offset)
@@ -47,7 +47,7 @@ def read_count(data: bytes, offset: i64, is_compact: bool, min_size: i64) -> tup
 
 
 class ArrayReader(Reader):
-    """An array; its elements take at least one byte each."""
+    """Array whose elements take at least one byte each."""
 
     def __init__(self, element: Reader, is_compact: bool) -> None:
         super().__init__(1 if is_compact else 4)
@@ -79,7 +79,7 @@ class ArrayReader(Reader):
                 if element.fixed_size >= 0:
                     offset += (count - index) * element.fixed_size
                     index = count
-            # The others must be sound all the same.
+            # The others must be valid all the same.
             while index < count:
                 offset = element.skip(data, offset)
                 index += 1
@@ -107,7 +107,7 @@ class ArrayReader(Reader):
 
 
 def read_tag(data: bytes, offset: i64) -> tuple[i64, i64, i64]:
-    """Tag number, offset of its bytes and offset behind them, which is not past the end."""
+    """Tag number, offset of its bytes and offset after them, which is not past the end."""
     tag, at = read_unsigned_varint(data, offset)
     size, start = read_unsigned_varint(data, at)
     if size > len(data) - start:
@@ -122,7 +122,7 @@ def read_tag(data: bytes, offset: i64) -> tuple[i64, i64, i64]:
 
 
 def check_tag_end(data: bytes, tag: i64, offset: i64, end: i64) -> None:
-    """Raise InvalidValue unless a tag's field ended where its size says."""
+    """Raise InvalidValue unless a tag's field ended at its declared size."""
     if offset != end:
         raise InvalidValue(
             f"tag {tag} ends at byte {end}, its field at byte {offset}", offset=offset, data=data
@@ -130,8 +130,8 @@ def check_tag_end(data: bytes, tag: i64, offset: i64, end: i64) -> None:
 
 
 def skip_tags(data: bytes, offset: i64) -> i64:
-    """The offset behind a tag section; no tag is looked into."""
-    # Nearly always there are no tags at all.
+    """Offset after a tag section; tags are not parsed."""
+    # Usually there are no tags at all.
     if 0 <= offset < len(data) and data[offset] == 0:
         return offset + 1
     count, offset = read_unsigned_varint(data, offset)
@@ -142,7 +142,7 @@ def skip_tags(data: bytes, offset: i64) -> i64:
 
 
 class FixedRun(FixedReader):
-    """Fields of fixed size one after the other, skipped with one bounds check."""
+    """Consecutive fields of fixed size, skipped with one bounds check."""
 
     def __init__(self, names: list[str], sizes: list[int]) -> None:
         total: i64 = 0
@@ -170,7 +170,7 @@ class FixedRun(FixedReader):
 class StructReader(Reader):
     """A struct: `fields` by `names` in wire order, then, when flexible, a tag section.
 
-    A tag that is not in `tag_fields` is kept as bytes under ``unknown_tags``, by its number.
+    Tags that are not in `tag_fields` are kept as bytes under ``unknown_tags``, by number.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class StructReader(Reader):
         self.tag_names = tag_names
         self.tag_fields = tag_fields
         self.size_of_dict: i64 = sys.getsizeof(dict.fromkeys(names)) + COLLECTED_BYTES
-        # What `skip` walks: runs of fixed fields merged. The name of a run is in the run.
+        # Used by `skip`: runs of fixed fields merged. The name of a run is in the run.
         self.step_names, self.steps = merge_runs(names, fields)
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
@@ -249,7 +249,7 @@ class StructReader(Reader):
         values: dict[str, object],
         allowance: ValueBudget,
     ) -> None:
-        """Read a field that a tag holds, up to `end`."""
+        """Read the field of a tag, up to `end`."""
         name = self.tag_names[tag]
         before = allowance.left_out
         try:
@@ -276,7 +276,7 @@ class StructReader(Reader):
 
 
 def merge_runs(names: list[str], fields: list[Reader]) -> tuple[list[str], list[Reader]]:
-    """The fields with neighbours of fixed size merged into runs, which are named ""."""
+    """Merge neighbouring fields of fixed size into runs, which are named ""."""
     step_names: list[str] = []
     steps: list[Reader] = []
     run_names: list[str] = []
@@ -309,7 +309,7 @@ def is_null_struct(data: bytes, offset: i64, is_tagged: bool) -> tuple[bool, i64
 
 
 class NullableStructReader(Reader):
-    """A struct that may be null, told by what stands before it."""
+    """Struct that may be null, as shown by the byte before it."""
 
     def __init__(self, struct: Reader, is_tagged: bool) -> None:
         super().__init__(1)

@@ -1,7 +1,7 @@
-"""Nulls where a layout has none: old clients wrote them, decoders take them, this finds them.
+"""Nulls in non-nullable fields: written by old clients, accepted by decoders, found here.
 
-`Required` asks values that are decoded already, which is cheap and mostly enough; `null_places`
-walks the bytes again for paths and offsets, and only when there is something to find.
+`Required` checks decoded values, which is cheap and mostly sufficient; `null_places` walks the
+bytes again for paths and offsets, only if there is a null.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.specs import FieldSpec, snake_case
 from kdissect.protocol.structures import is_null_struct, read_count, read_tag
 
-PLACES_LIMIT: Final = 100  # of one body: hostile ones may have a null in every other byte
+PLACES_LIMIT: Final = 100  # per body: hostile ones may have a null in every other byte
 
 
 class Required(NamedTuple):
-    """What may not be null in a struct of one version: fields, elements of arrays, inner structs.
+    """Non-nullable parts of a struct of one version: fields, elements of arrays, inner structs.
 
-    Structs in which everything may be null are not in `structs`.
+    Structs in which everything is nullable are not in `structs`.
     """
 
     fields: tuple[str, ...]
@@ -28,7 +28,7 @@ class Required(NamedTuple):
     structs: tuple[tuple[str, "Required"], ...]
 
     def has_null(self, values: dict[str, Any]) -> bool:
-        """Whether the decoded struct `values` has a null that its layout does not have."""
+        """Whether the decoded struct `values` has a null in a non-nullable place."""
         for name in self.fields:
             if values.get(name, 0) is None:
                 return True
@@ -44,7 +44,7 @@ class Required(NamedTuple):
 
 
 def required_of(fields: tuple[FieldSpec, ...], version: int) -> Required:
-    """What may not be null in a struct of these fields."""
+    """Non-nullable parts of a struct of these fields."""
     names: list[str] = []
     arrays: list[str] = []
     structs: list[tuple[str, Required]] = []
@@ -68,7 +68,7 @@ def null_places(
 ) -> list[dict[str, Any]]:
     """``{"path": "topics[0].name", "offset": 12}`` of each unexpected null of a struct at `offset`.
 
-    Those before the place where the bytes are no such struct; at most PLACES_LIMIT.
+    Stops where the bytes are not such a struct; at most PLACES_LIMIT.
     """
     finder = _NullFinder(version, is_flexible, data)
     with suppress(DecodeError):
@@ -77,12 +77,12 @@ def null_places(
 
 
 def is_text(field: FieldSpec) -> bool:
-    """Whether a field, or an element of it, has a length, so that its bytes can say null."""
+    """Whether a field, or an element of it, has a length, so that it can be encoded as null."""
     return field.type in ("string", "bytes", "records")
 
 
 class _NullFinder:
-    """Walks the bytes of one layout; every method gives the offset behind what it walked."""
+    """Walks the bytes of one layout; every method returns the offset after its value."""
 
     def __init__(self, version: int, is_flexible: bool, data: bytes) -> None:
         self.version = version
@@ -105,7 +105,7 @@ class _NullFinder:
         return offset
 
     def tags(self, offset: int) -> Iterator[tuple[int, int, int]]:
-        """Number, start and end of each tag; last one that is none, for the end of them all."""
+        """Number, start and end of each tag; finally an invalid tag for the end of the section."""
         count, offset = read_unsigned_varint(self.data, offset)
         for _ in range(count):
             tag, start, offset = read_tag(self.data, offset)

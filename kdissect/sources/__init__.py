@@ -1,1 +1,1 @@
-"""Packet sources: where packets come from while they come: interfaces, pipes, files that grow."""
+"""Packet sources of live captures: interfaces, pipes and growing files."""

@@ -1,4 +1,4 @@
-"""Programs of classic BPF, which the kernel runs on each packet: made, joined, attached.
+"""Classic BPF programs, which the kernel runs on each packet: build, combine, attach.
 
 https://www.kernel.org/doc/html/latest/networking/filter.html
 """
@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, TypeAlias
 from kdissect.errors import CaptureError
 
 SO_ATTACH_FILTER: Final = 26
-# Instructions that the kernel takes (BPF_MAXINSNS).
+# Maximum number of instructions (BPF_MAXINSNS).
 MAXIMUM_SIZE: Final = 4096
-# A conditional jump goes no further.
+# Maximum distance of a conditional jump.
 MAXIMUM_JUMP: Final = 255
 
 LOAD_WORD: Final = 0x20
@@ -41,7 +41,7 @@ RETURN: Final = 0x06
 
 
 class Instruction(NamedTuple):
-    """One instruction; `yes` and `no` are how many are left out."""
+    """One instruction; `yes` and `no` are the numbers of instructions skipped."""
 
     code: int
     yes: int
@@ -54,7 +54,7 @@ NOTHING: Final[Program] = [Instruction(RETURN, 0, 0, 0)]
 
 
 class _Line(NamedTuple):
-    """An instruction that jumps to labels, "" to the next."""
+    """An instruction that jumps to labels, "" for the next one."""
 
     code: int
     value: int
@@ -63,7 +63,7 @@ class _Line(NamedTuple):
 
 
 class Assembler:
-    """Jumps go to the next place with their label; a label may be at many."""
+    """Assembles programs; jumps go to the next place with their label, which may recur."""
 
     def __init__(self, snaplen: int) -> None:
         self.lines: list[_Line] = []
@@ -101,7 +101,7 @@ class Assembler:
 
 
 def both(first: Program, second: Program) -> Program:
-    """Passes what both pass, and as much of it as `first` lets through."""
+    """Pass packets that both programs pass, up to the length that `first` allows."""
     passing = [one.value for one in first if one.code == RETURN and one.value]
     joined = [
         Instruction(JUMP, 0, 0, len(first) - at - 1) if one.code == RETURN and one.value else one
@@ -120,10 +120,10 @@ def both(first: Program, second: Program) -> Program:
 
 
 def attach(listening: socket.socket, program: Program) -> None:
-    """Let the kernel give the socket only what the program passes; raises CaptureError."""
+    """Attach the program to the socket as a filter; raises CaptureError."""
     packed = b"".join(struct.pack("=HBBI", *one) for one in program)
     instructions = ctypes.create_string_buffer(packed, len(packed))
-    # struct sock_fprog: how many, and where.
+    # struct sock_fprog: count and address.
     asked = struct.pack("@HP", len(program), ctypes.addressof(instructions))
     try:
         listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, asked)

@@ -1,4 +1,4 @@
-"""`DelayBuffer`: packets a moment after they came, when what explains them is there too."""
+"""`DelayBuffer`: delays packets until related data, such as TLS keys, is available."""
 
 import time
 from collections import deque
@@ -11,10 +11,10 @@ from kdissect.sources.packet_source import Counts, PacketSource
 
 
 class DelayBuffer(PacketSource):
-    """The packets of `packet_source`, each `delay_s` after it was read from it.
+    """Packets of `packet_source`, each delayed by `delay_s` after it was read.
 
     A client writes the secrets of a TLS session to its key log some milliseconds after the first
-    packets that need them. `clock` gives seconds that only ever grow.
+    packets that need them. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class DelayBuffer(PacketSource):
                 self._held.append((self._clock() + self.delay_s, packets))
         if not self._held:
             return None if self._is_over else []
-        # At the end there is nothing to wait for.
+        # At the end there is no reason to wait.
         if self._is_over or self._held[0][0] <= self._clock():
             return self._held.popleft()[1]
         return []
@@ -68,7 +68,7 @@ class DelayBuffer(PacketSource):
         self.packet_source.reopen()
 
     def _wait_s(self, wait_s: float) -> float:
-        """No longer than until the next packets are due."""
+        """Wait no longer than until the next packets are due."""
         if not self._held:
             return wait_s
         return max(0.0, min(wait_s, self._held[0][0] - self._clock()))

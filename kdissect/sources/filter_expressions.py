@@ -1,6 +1,6 @@
 """Expressions of pcap-filter(7), compiled to classic BPF by libpcap, or by tcpdump.
 
-Needed for ``--filter`` alone: the filter of ports is made without them.
+Used for ``--filter`` only: the port filter does not need them.
 """
 
 import re
@@ -30,9 +30,9 @@ U32: Final = 0xFFFFFFFF
 
 
 def compile_expression(expression: str, link_type: int) -> Program:
-    """The program of the expression, for a socket that gives packets of `link_type`.
+    """Compile the expression, for a socket whose packets have `link_type`.
 
-    Raises CaptureError with what libpcap says.
+    Raises CaptureError with libpcap's message.
     """
     if re.search(r"\bvlan\b", expression):
         raise CaptureError(TAGS)
@@ -41,7 +41,7 @@ def compile_expression(expression: str, link_type: int) -> Program:
 
 
 def compile_by_library(expression: str, link_type: int) -> Program | None:
-    """The same by the libpcap that scapy finds; None where either is missing."""
+    """Compile it by the libpcap that scapy finds; None if either is missing."""
     try:
         from scapy.arch.common import compile_filter
         from scapy.error import Scapy_Exception
@@ -53,24 +53,24 @@ def compile_by_library(expression: str, link_type: int) -> Program | None:
     except ImportError:
         return None
     except Scapy_Exception as error:
-        # Before the reason in brackets stands the expression; older releases give a number there.
+        # The expression precedes the reason in brackets; older releases have a number there.
         found = re.search(r"\((.*)\)$", str(error), re.DOTALL)
         reason = found[1] if found else str(error)
         if reason.lstrip("-").isdigit():
             reason = "libpcap does not take it"
         raise wrong_expression(expression, reason) from error
     lines = [compiled.bf_insns[at] for at in range(compiled.bf_len)]
-    # Values are signed in scapy's structure, and unsigned in the kernel's.
+    # Values are signed in scapy's structure, but unsigned in the kernel's.
     return [Instruction(line.code, line.jt, line.jf, line.k & U32) for line in lines]
 
 
 def compile_by_tcpdump(expression: str, link_type: int) -> Program:
-    """The same by the program tcpdump, which prints what it compiled."""
+    """Compile it by the program tcpdump, which prints the result."""
     program = shutil.which("tcpdump")
     if program is None:
         raise CaptureError(NO_COMPILER.format(command=install_command("live")))
     kind = "EN10MB" if link_type == ETHERNET else "RAW"
-    # The expression is one argument and behind all options, so none of it is taken for one.
+    # The expression is a single argument after all options, so no part of it is taken as one.
     command = [program, "-ddd", "-y", kind, "--", expression]
     try:
         done = subprocess.run(  # noqa: S603
@@ -86,5 +86,5 @@ def compile_by_tcpdump(expression: str, link_type: int) -> Program:
 
 
 def wrong_expression(expression: str, reason: str) -> CaptureError:
-    """The error of an expression that libpcap does not take."""
+    """Error for an expression that libpcap rejects."""
     return CaptureError(f"--filter {expression!r}: {reason} (its language is that of tcpdump)")

@@ -1,7 +1,7 @@
-"""`InterfaceSocket`: an AF_PACKET socket of Linux that is bound to an interface, and stays so.
+"""`InterfaceSocket`: a Linux AF_PACKET socket that stays bound to an interface.
 
-An interface that goes down or away is a Problem; when it is there again, perhaps as another one
-with the same name, the socket is bound again. That needs no privileges, a new socket would.
+An interface that goes down or disappears is a Problem; when it is back, perhaps as another one with
+the same name, the socket is bound again. Unlike a new socket, that needs no privileges.
 """
 
 import ctypes
@@ -38,7 +38,8 @@ PACKET_STATISTICS: Final = 6
 PACKET_IGNORE_OUTGOING: Final = 23  # since Linux 4.20
 ETH_P_ALL: Final = 3
 SO_TIMESTAMPNS: Final = 35
-# struct tpacket_stats and tpacket_stats_v3: packets with the dropped ones, and those; v3 has more.
+# struct tpacket_stats and tpacket_stats_v3: packets including dropped ones, dropped ones; v3 has
+# more.
 STATISTICS_SIZE: Final = 12
 
 AWAY: Final = frozenset({errno.ENETDOWN, errno.ENODEV, errno.ENXIO})
@@ -47,9 +48,9 @@ SECOND_NS: Final = 1_000_000_000
 
 
 class InterfaceSocket:
-    """`socket`, made by `open_socket` or by somebody else, bound to the interface `name`.
+    """`socket`, made by `open_socket` or by the caller, bound to the interface `name`.
 
-    `capture` is the interface's index in names, for `problems`. The socket is this one's to close.
+    `capture` is the interface's index in names, for `problems`. Takes ownership of the socket.
     """
 
     def __init__(
@@ -64,22 +65,22 @@ class InterfaceSocket:
         self._number = -1
         self._received = 0
         self._dropped = 0
-        # When the interface went, and when it was last looked for; -1 where it is there.
+        # When the interface disappeared, and when it was last polled; -1 while it is there.
         self._away_ns = -1
         self._looked_ns = -1
 
     @property
     def is_away(self) -> bool:
-        """Whether the interface is not there, or down."""
+        """Whether the interface is missing, or down."""
         return self._away_ns >= 0
 
     def begin(self, program: Program) -> None:
-        """Let packets come, from the first one on only those that the program passes."""
+        """Start the capture; from the first packet on only those that the program passes."""
         attach(self.socket, NOTHING)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         if self.name != ANY and hardware_type(self.socket, self.name) == ARPHRD_LOOPBACK:
-            # What loopback sends, it receives: the filter would drop the copy, which costs the
-            # sender the making of it all the same.
+            # Loopback also receives what it sends: the filter would drop the copy, but the sender
+            # would still pay for making it.
             with suppress(OSError):
                 self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         try:
@@ -94,11 +95,11 @@ class InterfaceSocket:
             self.take_error()
 
     def end(self) -> None:
-        """Let no more packets come."""
+        """Stop the capture."""
         attach(self.socket, NOTHING)
 
     def check(self) -> None:
-        """Look whether the interface went, and whether it came back; raises CaptureError."""
+        """Check whether the interface has gone, or come back; raises CaptureError."""
         self.note_error(self.take_error())
         now = time.monotonic_ns()
         if self.is_away and (self._looked_ns < 0 or now - self._looked_ns >= LOOK_AGAIN_NS):
@@ -106,7 +107,7 @@ class InterfaceSocket:
             self._come_back(now)
 
     def note_error(self, error: int) -> None:
-        """Take an error of the socket for what it says of the interface; raises CaptureError."""
+        """Interpret a socket error as a state of the interface; raises CaptureError."""
         if error and error not in AWAY:
             raise CaptureError(f"{self.name} cannot be read: {os.strerror(error)}")
         if error and not self.is_away:
@@ -114,7 +115,7 @@ class InterfaceSocket:
             self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
 
     def reopen(self) -> None:
-        """Bind to what has the name now."""
+        """Bind to the interface that has the name now."""
         try:
             self._bind()
         except OSError:
@@ -123,11 +124,11 @@ class InterfaceSocket:
                 self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
 
     def take_error(self) -> int:
-        """The error that waits at the socket, which forgets it; 0 without one."""
+        """Return and clear the pending error of the socket; 0 if none."""
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def counts(self) -> Counts:
-        """Totals, those of the last call once it is closed; the kernel begins anew at each one."""
+        """Totals, once closed those of the last call; the kernel resets its counts at each call."""
         if self.socket.fileno() >= 0:
             answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
             received, dropped = struct.unpack_from("=II", answer)
@@ -140,7 +141,7 @@ class InterfaceSocket:
         return taken
 
     def add_problem(self, kind: str, text: str) -> None:
-        """A problem of now, of this interface."""
+        """Add a problem of this interface, at the current time."""
         text = f"{self.name}: {text}"
         self.problems.append(
             Problem("capture", kind, text, time_ns=time.time_ns(), capture=self.capture)
@@ -179,7 +180,7 @@ class InterfaceSocket:
         self._tell("interface-back", f"is back after {away:.1f} s")
 
     def _bind(self) -> None:
-        """Bind to the interface that has the name now; OSError where none has."""
+        """Bind to the interface that has the name now; OSError if none has."""
         if self.name == ANY:
             bind_to_all(self.socket)
             return
@@ -191,7 +192,7 @@ class InterfaceSocket:
         self._number = number
 
     def _empty(self) -> None:
-        """What came before there was a filter is nobody's."""
+        """Discard packets that arrived before the filter was set."""
         try:
             while True:
                 self.socket.recv(1, socket.MSG_DONTWAIT)
@@ -201,9 +202,9 @@ class InterfaceSocket:
 
 
 def open_socket(name: str) -> socket.socket:
-    """A socket for the interface, on which nothing comes yet; raises CaptureError."""
+    """Open a socket for the interface, not capturing yet; raises CaptureError."""
     try:
-        # Asked of the same kind of socket: a unit of systemd may allow no other.
+        # Queried by the same kind of socket: a systemd unit may permit no other.
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as asked:
             is_whole = find_link_type(asked, name) == ETHERNET
         kind = socket.SOCK_RAW if is_whole else socket.SOCK_DGRAM
@@ -215,7 +216,7 @@ def open_socket(name: str) -> socket.socket:
 
 
 def find_link_type(asked: socket.socket, name: str) -> int:
-    """LINKTYPE_ value of the interface; raises CaptureError without such an interface."""
+    """LINKTYPE_ value of the interface; raises CaptureError if there is no such interface."""
     if name == ANY:
         return RAW
     try:
@@ -225,7 +226,7 @@ def find_link_type(asked: socket.socket, name: str) -> int:
 
 
 def no_such_interface(name: str) -> CaptureError:
-    """The error of a name that no interface has."""
+    """Error for a name that no interface has."""
     try:
         there = [one.name for one in list_interfaces()]
     except OSError as error:
@@ -234,7 +235,7 @@ def no_such_interface(name: str) -> CaptureError:
 
 
 def not_permitted(name: str) -> CapturePermissionError:
-    """The error of a process that may not open a packet socket."""
+    """Error for a process that may not open a packet socket."""
     interpreter = Path(sys.executable).resolve()
     return CapturePermissionError(
         f"{name}: this user may not capture. Run it with sudo (and --user, to drop what is not"
@@ -244,7 +245,7 @@ def not_permitted(name: str) -> CapturePermissionError:
 
 
 def bind_to_all(listening: socket.socket) -> None:
-    """Bind to all interfaces, which `socket.bind` has no name for."""
+    """Bind to all interfaces, for which `socket.bind` has no name."""
     libc = ctypes.CDLL(None, use_errno=True)
     # struct sockaddr_ll: family, protocol, number of the interface, 0 for all.
     address = struct.pack("=HHi12x", socket.AF_PACKET, socket.htons(ETH_P_ALL), 0)

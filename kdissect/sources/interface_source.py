@@ -1,6 +1,4 @@
-"""`InterfaceSource`: a packet source of one interface that can be asked what is there without
-waiting.
-"""
+"""`InterfaceSource`: a packet source of one interface that can be polled without waiting."""
 
 import select
 import time
@@ -13,15 +11,15 @@ from kdissect.errors import Problem
 from kdissect.sources.interface_socket import InterfaceSocket
 from kdissect.sources.packet_source import Counts, PacketSource
 
-# A block of a ring that is not full is given after 60 ms (`RETIRE_MS`).
+# A ring block that is not full is released after 60 ms (`RETIRE_MS`).
 LAST_WAIT_S: Final = 0.1
-# At 1 GB/s an eighth of the buffer is filled in a pause.
+# At 1 GB/s an eighth of the buffer is filled during a pause.
 PAUSE_S_PER_BYTE: Final = 1 / 8 / 1e9
 LONGEST_PAUSE_S: Final = 0.01
 
 
 class InterfaceSource(PacketSource):
-    """`take` gives what is there; `read` waits where nothing is, `pause_s` at least."""
+    """`take` returns available packets; `read` waits if there are none, at least `pause_s`."""
 
     source: InterfaceSocket
     pause_s = 0.0
@@ -29,19 +27,19 @@ class InterfaceSource(PacketSource):
 
     @abstractmethod
     def fileno(self) -> int:
-        """Becomes readable when packets come."""
+        """File descriptor that becomes readable when packets arrive."""
 
     @abstractmethod
     def take(self) -> list[Packet]:
-        """The packets that are there, some MB at most."""
+        """Available packets, some MB at most."""
 
     def check(self) -> None:
-        """Look after the interface, which may have gone or come back; raises CaptureError."""
+        """Check whether the interface has gone or come back; raises CaptureError."""
         self.source.check()
 
     @property
     def is_away(self) -> bool:
-        """Whether the interface is not there, so that somebody must look for it."""
+        """Whether the interface is missing, so that it has to be polled for."""
         return self.source.is_away
 
     def read(self, wait_s: float) -> list[Packet] | None:
@@ -66,11 +64,11 @@ class InterfaceSource(PacketSource):
 
 
 def wait_for(packet_sources: Sequence[InterfaceSource], wait_s: float) -> None:
-    """Wait until one of them has packets, or something happened to its interface.
+    """Wait until one of them has packets, or the state of its interface changes.
 
-    The kernel wakes who waits for packets while it sends them: that is work of the broker's, for
-    each block of a ring as much as copying it. So this sleeps first, for as long as buffers allow;
-    under load packets are there then.
+    The kernel wakes waiting processes in the context of the sender, here the broker, and each
+    wakeup for a ring block costs as much as copying it. So this sleeps first, as long as buffers
+    allow; under load packets are then available.
     """
     pause_s = min(wait_s, *(packet_source.pause_s for packet_source in packet_sources))
     time.sleep(pause_s)
@@ -87,5 +85,5 @@ def wait_for(packet_sources: Sequence[InterfaceSource], wait_s: float) -> None:
 
 
 def pause_for(buffer_bytes: int) -> float:
-    """How long nobody needs to look at a buffer of this size, in seconds."""
+    """How long a buffer of this size can be left alone, in seconds."""
     return min(LONGEST_PAUSE_S, buffer_bytes * PAUSE_S_PER_BYTE)

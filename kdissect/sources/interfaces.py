@@ -1,4 +1,4 @@
-"""The interfaces of this host and what is known of each, asked of the kernel alone."""
+"""The interfaces of this host and their properties, queried from the kernel only."""
 
 import array
 import ipaddress
@@ -21,10 +21,10 @@ SIOCGIFHWADDR: Final = 0x8927
 SIOCGIFINDEX: Final = 0x8933
 SIOCETHTOOL: Final = 0x8946
 ETHTOOL_GDRVINFO: Final = 3
-# cmd, then 32 bytes driver and others.
+# cmd, then 32 bytes driver, and more.
 DRIVER_FACTS_SIZE: Final = 196
 
-# struct ifreq: 16 bytes name, then a union, 24 bytes where pointers have 8.
+# struct ifreq: 16 bytes name, then a union, 24 bytes with 8-byte pointers.
 NAME_SIZE: Final = 16
 REQUEST_SIZE: Final = 40
 IFF_UP: Final = 0x1
@@ -44,7 +44,7 @@ KINDS: Final = {"veth": "veth", "802.1Q VLAN Support": "vlan"}
 
 
 class InterfaceProperties(NamedTuple):
-    """What is known of an interface; where the system says nothing: "other", -1, ().
+    """Properties of an interface; unknown ones are "other", -1, ().
 
     `kind` is loopback, ethernet, veth, vlan or other. `link_type` is the LINKTYPE_ value of the
     packets that it is captured with.
@@ -64,11 +64,11 @@ def list_interfaces() -> list[InterfaceProperties]:
     if not IS_LINUX:
         return [InterfaceProperties(name, True, "other", (), -1, -1) for name in names]
     found = []
-    # Any socket may ask; those of this family are forbidden to nobody.
+    # Any socket will do; sockets of this family are always permitted.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
         addresses = list(_ipv4_addresses(asked)) + list(_ipv6_addresses())
         for name in names:
-            # One that went meanwhile is left out.
+            # An interface that disappeared meanwhile is left out.
             with suppress(OSError):
                 mine = tuple(address for holder, address in addresses if holder == name)
                 found.append(_facts(asked, name, mine))
@@ -76,23 +76,23 @@ def list_interfaces() -> list[InterfaceProperties]:
 
 
 def interface_number(asked: socket.socket, name: str) -> int:
-    """The number that the interface has now, in the socket's namespace; OSError without one."""
+    """Current number of the interface, in the socket's namespace; OSError if it does not exist."""
     return _number(_ask(asked, SIOCGIFINDEX, name))
 
 
 def is_interface_up(asked: socket.socket, name: str) -> bool:
-    """Whether the interface is up; OSError when there is none."""
+    """Whether the interface is up; OSError if it does not exist."""
     return bool(_flags(asked, name) & IFF_UP)
 
 
 def hardware_type(asked: socket.socket, name: str) -> int:
-    """The ARPHRD_ value of the interface; OSError when there is none."""
+    """ARPHRD_ value of the interface; OSError if it does not exist."""
     kind: int = struct.unpack_from("=H", _ask(asked, SIOCGIFHWADDR, name))[0]
     return kind
 
 
 def link_type_of(hardware: int) -> int:
-    """LINKTYPE_ value that an interface is captured with: Ethernet, or IP alone."""
+    """LINKTYPE_ value for captures of an interface: Ethernet, or raw IP."""
     return ETHERNET if hardware in (ARPHRD_ETHER, ARPHRD_LOOPBACK) else RAW
 
 
@@ -113,7 +113,7 @@ def _kind(asked: socket.socket, name: str, hardware: int) -> str:
 
 
 def _driver(asked: socket.socket, name: str) -> str:
-    """What the driver calls itself; "" where it does not say."""
+    """Name of the driver; "" if unknown."""
     answer = array.array("B", struct.pack("=I", ETHTOOL_GDRVINFO).ljust(DRIVER_FACTS_SIZE, b"\0"))
     try:
         _ask(asked, SIOCETHTOOL, name, struct.pack("@P", answer.buffer_info()[0]))
@@ -123,7 +123,7 @@ def _driver(asked: socket.socket, name: str) -> str:
 
 
 def _ask(asked: socket.socket, request: int, name: str, argument: bytes = b"") -> bytes:
-    """The union of an ifreq that the kernel filled in."""
+    """Query the kernel for the union of an ifreq."""
     import fcntl
 
     named = name.encode("utf-8", "surrogateescape")
@@ -148,7 +148,7 @@ def _text(field: bytes) -> str:
 
 
 def _ipv4_addresses(asked: socket.socket) -> Iterator[tuple[str, str]]:
-    """Names and addresses; SIOCGIFCONF gives as many as there is room for."""
+    """Names and addresses; SIOCGIFCONF returns as many as fit."""
     import fcntl
 
     room = REQUEST_SIZE * 64

@@ -11,13 +11,13 @@ from kdissect.errors import Problem
 from kdissect.sources.interface_source import LAST_WAIT_S, InterfaceSource, wait_for
 from kdissect.sources.packet_source import Counts, PacketSource
 
-# So much later than its packets a block of a ring may be given (`RETIRE_MS`), twice. What another
-# interface has seen meanwhile waits for that.
+# Twice the maximum delay of a ring block behind its packets (`RETIRE_MS`). Packets of other
+# interfaces wait for that.
 HOLD_NS: Final = 120_000_000
 
 
 class Multiplexer(PacketSource):
-    """Packets are held back for `hold_ns`, until the other interfaces' earlier ones are there.
+    """Packets are held back for `hold_ns`, until earlier ones of other interfaces have arrived.
 
     Their numbers are those of their interface, their ordinals count all of them.
     """
@@ -33,7 +33,7 @@ class Multiplexer(PacketSource):
         self.hold_ns = hold_ns
         self.clock = clock
         self._held: list[Packet] = []
-        # When packets were taken, and the latest of their times.
+        # When packets were read, and the latest of their times.
         self._taken: deque[tuple[int, int]] = deque()
         self._ordinal = 1
         self._is_ending = False
@@ -81,14 +81,14 @@ class Multiplexer(PacketSource):
         return bool(taken)
 
     def _let_go(self) -> list[Packet]:
-        """The packets that no earlier one will follow."""
+        """Packets that no earlier one can follow."""
         until_ns = -1
         now = self.clock()
         while self._taken and now - self._taken[0][0] >= self.hold_ns:
             until_ns = max(until_ns, self._taken.popleft()[1])
         if until_ns < 0:
             return []
-        # Each interface keeps its own order where times are equal.
+        # Each interface keeps its own order if times are equal.
         self._held.sort(key=_time_of)
         packets = [packet for packet in self._held if packet.time_ns <= until_ns]
         del self._held[: len(packets)]

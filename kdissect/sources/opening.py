@@ -1,4 +1,4 @@
-"""Opens interfaces by name, each by the way that is best here: a ring, or scapy's socket.
+"""Open interfaces by name, each by the best available method: a ring, or scapy's socket.
 
 Measured: docs/decisions/live-capture.md.
 """
@@ -25,15 +25,15 @@ AUTO: Final = "auto"
 RING: Final = "ring"
 SCAPY: Final = "scapy"
 WAYS: Final = (AUTO, RING, SCAPY)
-# What tcpdump takes: more than the largest packets that the kernel puts together.
+# As tcpdump: more than the largest packets that the kernel merges.
 DEFAULT_SNAPLEN: Final = 262_144
-# At 1 GB/s room for 60 ms, in which a reader may be away.
+# At 1 GB/s room for 60 ms, during which a reader may be paused.
 DEFAULT_BUFFER_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How interfaces are to be opened, see `open_interfaces`."""
+    """Options for opening interfaces, see `open_interfaces`."""
 
     ports: Sequence[int]
     expression: str
@@ -53,12 +53,12 @@ def open_interfaces(
     through: str = AUTO,
     promiscuous: bool = False,
 ) -> PacketSource:
-    """A packet source of one interface, or of several in order of time; "any" is all there are.
+    """Packet source of one interface, or of several in order of time; "any" means all of them.
 
-    It gives TCP from and to `ports`, all TCP without any, that `expression` (pcap-filter(7)) passes
-    too; of each packet at most `snaplen` bytes. `buffer_bytes` are shared by the interfaces.
-    `through` is "ring", "scapy", or "auto" for the ring where there are rings.
-    Raises CaptureError with what to do: CapturePermissionError where this user may not capture.
+    It yields TCP from and to `ports`, all TCP if there are none, that also passes `expression`
+    (pcap-filter(7)); at most `snaplen` bytes of each packet. `buffer_bytes` are shared by the
+    interfaces. `through` is "ring", "scapy", or "auto" for the ring where available. Raises
+    CaptureError with advice: CapturePermissionError if this user may not capture.
     """
     names = list(dict.fromkeys(names))
     asked = Asked(ports, expression, snaplen, buffer_bytes, through, promiscuous)
@@ -78,7 +78,7 @@ def open_interfaces(
 
 
 def make_filter(link_type: int, asked: Asked) -> Program:
-    """The program of ports and expression; raises CaptureError for what is wrong with either."""
+    """BPF program for ports and expression; raises CaptureError if either is invalid."""
     program = port_filter(asked.ports, link_type, asked.snaplen)
     if not asked.expression.strip():
         return program

@@ -1,6 +1,4 @@
-"""`PacketSource`: what all sources of live packets have in common; who reads one knows no more of
-it.
-"""
+"""`PacketSource`: common interface of all sources of live packets."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -13,7 +11,7 @@ from kdissect.errors import Problem
 class Counts(NamedTuple):
     """Totals since the wire was opened.
 
-    `received` packets passed the filter; of those, `dropped` are not given, for want of room.
+    `received` packets passed the filter; `dropped` of them were lost for lack of buffer space.
     """
 
     received: int = 0
@@ -21,34 +19,34 @@ class Counts(NamedTuple):
 
 
 class PacketSource(ABC):
-    """Gives packets as they come; a context manager, which closes it.
+    """Returns packets as they arrive; a context manager, which closes it.
 
     `names` are the interfaces or files; `Packet.capture` is an index of it. Ordinals and numbers of
-    packets count from 1. Opening and reading raise CaptureError, with what to do about it.
+    packets count from 1. Opening and reading raise CaptureError, with advice.
     """
 
     names: list[str]
 
     @abstractmethod
     def read(self, wait_s: float) -> list[Packet] | None:
-        """The packets that are there; where there are none, those that come within `wait_s`.
+        """Return available packets; if there are none, those that arrive within `wait_s`.
 
-        Perhaps none; None when there will be no more.
+        Possibly none; None if no more will follow.
         """
 
     def end(self) -> None:  # noqa: B027  # one that has its own end needs no other
-        """Let nothing more come: `read` gives what has come until now, and then None."""
+        """Stop the input: `read` returns the packets that have arrived until now, and then None."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open; may be called again."""
+        """Release open resources; may be called again."""
 
     def counts(self) -> Counts:
-        """What the system counted; zeros where it counts nothing."""
+        """Counters of the system; zeros where it has none."""
         return Counts()
 
     def backlog(self) -> float:
-        """How full the buffer was when it was read last, from 0 to 1."""
+        """Fill level of the buffer at the last read, from 0 to 1."""
         return 0.0
 
     def take_problems(self) -> list[Problem]:
@@ -56,15 +54,15 @@ class PacketSource(ABC):
         return []
 
     def take_secrets(self) -> list[Secrets]:
-        """Key logs that came with the packets since the last call."""
+        """Key logs that arrived with the packets since the last call."""
         return []
 
     def find_secrets(self) -> list[Secrets]:
-        """Key logs that come later, where one can look ahead."""
+        """Key logs from later in the input, if it can be read ahead."""
         return []
 
     def reopen(self) -> None:  # noqa: B027  # most have nothing to do
-        """Begin anew with a source that may be another one by now (SIGHUP)."""
+        """Reopen the source, which may have been replaced (SIGHUP)."""
 
     def __enter__(self) -> "PacketSource":
         return self

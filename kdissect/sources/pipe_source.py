@@ -1,6 +1,4 @@
-"""`PipeSource`: a capture that comes by a pipe: of tcpdump or dumpcap here, by ssh, or by
-kubectl.
-"""
+"""`PipeSource`: a capture from a pipe: of tcpdump or dumpcap here, by ssh, or by kubectl."""
 
 import fcntl
 import os
@@ -21,10 +19,10 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
 from kdissect.sources.packet_source import PacketSource
 
-# Bytes read at a time, and what a pipe is asked to hold: as much as Linux gives to everybody
-# (fs.pipe-max-size), a hundredth of a second of ten gigabits.
+# Bytes read at a time, and the requested size of a pipe: the most that Linux permits unprivileged
+# users (fs.pipe-max-size), a hundredth of a second of ten gigabits.
 READ_SIZE: Final = 1 << 20
-# Packets so old are of a recording; more than the clocks of two hosts differ.
+# Older packets belong to a recording; two hosts' clocks differ by less.
 RECORDED_NS: Final = 300_000_000_000
 
 
@@ -70,7 +68,7 @@ class PipeSource(PacketSource):
             self._fd = -1
 
     def backlog(self) -> float:
-        # What was recorded before can wait in the pipe for as long as it likes.
+        # A recording can wait in the pipe indefinitely.
         if time.time_ns() - self._latest_ns > RECORDED_NS:
             return 0.0
         with suppress(OSError):
@@ -85,7 +83,7 @@ class PipeSource(PacketSource):
         return self._capture.take_secrets()
 
     def _read_some(self) -> bytes | None:
-        """Bytes that are there, none at the end; None when there are none after all."""
+        """Available bytes, none at the end; None if there are none after all."""
         try:
             return os.read(self._fd, READ_SIZE)
         except BlockingIOError:
@@ -95,12 +93,12 @@ class PipeSource(PacketSource):
 
 
 def is_piped(source: str | os.PathLike[str]) -> bool:
-    """Whether a source is to be read as a pipe."""
+    """Whether to read a source as a pipe."""
     return source == STDIN or is_pipe(source)
 
 
 def _opened(source: str | os.PathLike[str] | int) -> tuple[str, int]:
-    """The name of a pipe, and its descriptor."""
+    """Name and descriptor of a pipe."""
     if isinstance(source, int):
         return f"descriptor {source}", source
     if source == STDIN:
@@ -112,14 +110,14 @@ def _opened(source: str | os.PathLike[str] | int) -> tuple[str, int]:
             )
         return STDIN, fd
     try:
-        # A named pipe nobody writes to yet is waited for by `read`.
+        # `read` waits for a writer of a named pipe.
         return os.fspath(source), os.open(Path(source), os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise capture_error(os.fspath(source), error) from error
 
 
 def _widened(fd: int) -> int:
-    """Let the pipe hold more, where that is possible; gives how much it holds."""
+    """Enlarge the pipe's buffer, if possible; return its size."""
     if sys.platform != "linux":
         return READ_SIZE
     for size in (READ_SIZE, READ_SIZE >> 2):

@@ -1,11 +1,11 @@
-"""Classic BPF programs, made from ports: the kernel gives only packets that may be of Kafka.
+"""Classic BPF programs, made from ports: the kernel passes only packets that may be Kafka.
 
 A program is run on the frame of an Ethernet socket, or on the IP packet of a cooked one, where the
-kernel says the ethertype (SKF_AD_PROTOCOL). The outermost VLAN tag is not in the frame any more
-when the program runs; one more may be. What cannot be judged passes: later fragments of TCP, IPv6
-with many extension headers, an authentication header.
+kernel supplies the ethertype (SKF_AD_PROTOCOL). The outermost VLAN tag is not in the frame any more
+when the program runs; one more may be. Undecidable packets pass: later fragments of TCP, IPv6 with
+many extension headers, an authentication header.
 
-    loopback's own copy of what is sent         drop
+    loopback's own copy of sent packets         drop
     ethertype, perhaps behind a tag             IPv4, IPv6, else drop
     IPv4: protocol, fragment offset, options    TCP, else drop
     IPv6: next header, up to 4 extensions       TCP, else drop
@@ -44,10 +44,10 @@ from kdissect.sources.bpf_programs import (
 )
 from kdissect.sources.interfaces import ARPHRD_LOOPBACK, ETHERNET
 
-# Tests of ports that share an end, which a conditional jump must reach.
+# Port tests that share an end, which must be in reach of a conditional jump.
 RANGES_TOGETHER: Final = 100
 
-# Loads from here on ask the kernel instead of the packet (SKF_AD_OFF).
+# Loads from here on query the kernel instead of the packet (SKF_AD_OFF).
 ANCILLARY: Final = 0xFFFFF000
 PROTOCOL: Final = ANCILLARY
 PACKET_TYPE: Final = ANCILLARY + 4
@@ -65,7 +65,7 @@ EXTENSIONS_WALKED: Final = 4
 
 
 def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
-    """Passes TCP from and to the ports, all TCP without any; raises CaptureError for too many."""
+    """Pass TCP from and to the ports, all TCP without any; raises CaptureError for too many."""
     ranges = list(port_ranges(ports))
     program = Assembler(snaplen)
     _drop_copies(program)
@@ -79,7 +79,7 @@ def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
     program.add(LOAD_HALF, base + 2)
     _by_ethertype(program, base + 4, [], ends=link_type == ETHERNET)
     if link_type != ETHERNET:
-        # What is sent on a VLAN has the tag before it, and IP at its start all the same.
+        # A packet sent on a VLAN has the tag in front, but still IP at its start.
         program.add(LOAD_BYTE, base)
         program.add(AND, 0xF0)
         program.add(IF_EQUAL, 0x40, yes=f"ipv4 {base}")
@@ -106,7 +106,7 @@ def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
 
 
 def port_ranges(ports: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each row of ports that follow each other, in order."""
+    """First and last port of each consecutive range, in order."""
     wanted = sorted(set(ports))
     breaks = [at for at, (one, next_one) in enumerate(pairwise(wanted), 1) if next_one > one + 1]
     for start, end in pairwise([0, *breaks, len(wanted)]):
@@ -115,7 +115,7 @@ def port_ranges(ports: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _drop_copies(program: Assembler) -> None:
-    """Loopback shows each packet twice, when it is sent and when it comes."""
+    """Drop copies: loopback shows each packet twice, when sent and when received."""
     program.add(LOAD_WORD, HARDWARE_TYPE)
     program.add(IF_EQUAL, ARPHRD_LOOPBACK, no="other")
     program.add(LOAD_WORD, PACKET_TYPE)
@@ -134,7 +134,7 @@ def _by_ethertype(
 
 
 def _ipv4(program: Assembler, start: int) -> None:
-    """X becomes the place of the TCP header."""
+    """Set X to the offset of the TCP header."""
     program.here(f"ipv4 {start}")
     program.add(LOAD_BYTE, start + 9)
     program.add(IF_EQUAL, TCP, no="drop")
@@ -150,7 +150,7 @@ def _ipv4(program: Assembler, start: int) -> None:
 
 
 def _ipv6(program: Assembler, start: int) -> None:
-    """The same; A is the next header, and X its place."""
+    """The same for IPv6; A is the next header, and X its offset."""
     program.here(f"ipv6 {start}")
     program.add(LOAD_BYTE, start + 6)
     program.add(LOAD_X, start + 40)
@@ -179,7 +179,7 @@ def _ipv6(program: Assembler, start: int) -> None:
 
 
 def _skip_extension(program: Assembler) -> None:
-    """Its second byte counts 8 bytes each, the first 8 not counted."""
+    """Skip an extension: its second byte is the length in 8 bytes, excluding the first 8."""
     program.add(LOAD_BYTE_FROM_X, 0)
     program.add(STORE, 0)
     program.add(LOAD_BYTE_FROM_X, 1)

@@ -1,4 +1,4 @@
-"""`RecordedSource`: captures that are recorded already, as a packet source."""
+"""`RecordedSource`: existing capture files as a packet source."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from kdissect.sources.packet_source import PacketSource
 
 
 class RecordedSource(PacketSource):
-    """Captures from their beginning to their end, as fast as they are read."""
+    """Captures from beginning to end, as fast as they can be read."""
 
     def __init__(self, source: Source | Sequence[Source]) -> None:
         self.capture = open_captures(source)

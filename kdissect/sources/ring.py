@@ -1,8 +1,8 @@
 """`RingSource`: packets of an interface from a ring of memory that the kernel writes into (Linux).
 
-The ring is cut into blocks, of which the kernel fills one after the other. A block is copied once,
-at once given back, and its packets refer to the copy; so however long they are kept, the ring is
-free. A block that is not full is given all the same after `RETIRE_MS`.
+The ring consists of blocks, which the kernel fills one after the other. A block is copied once and
+returned at once, and its packets refer to the copy; so keeping packets does not occupy the ring. A
+block that is not full is released anyway after `RETIRE_MS`.
 """
 
 import ctypes
@@ -23,25 +23,25 @@ from kdissect.sources.ring_blocks import read_block
 PACKET_RX_RING: Final = 5
 PACKET_VERSION: Final = 10
 TPACKET_V3: Final = 2
-# Of the block's header: whose it is (1: ours), and how many bytes are used.
+# Fields of the block's header: owner (1: user space), and bytes used.
 STATUS: Final = 8
 USED: Final = 20
 IS_OURS: Final = 1
 KERNELS: Final = b"\0\0\0\0"
 
-# Each is given after RETIRE_MS, whatever is in it: 256 of them, 64 MiB, last 15 s on a quiet wire,
-# while nobody reads.
+# Each is released after RETIRE_MS, however full: 256 of them, 64 MiB, last 15 s on a quiet wire
+# without a reader.
 BLOCK_SIZE: Final = 1 << 18
-# Of a small ring. The largest packets that the kernel puts together have 64 KiB.
+# Block size of a small ring. The largest packets that the kernel merges have 64 KiB.
 SMALL_BLOCK_SIZE: Final = 1 << 17
-# Only that it divides the block; in this version packets have the room they need.
+# Must only divide the block size; in this version packets take the room they need.
 FRAME_SIZE: Final = 2048
-# A quiet wire is seen so soon. tcpdump waits 1000 ms.
+# Latency on a quiet wire. tcpdump waits 1000 ms.
 RETIRE_MS: Final = 60
-# So much is taken at a time, about 5000 packets of full size, before somebody else gets a turn.
+# Bytes taken at a time, about 5000 packets of full size, before others get a turn.
 READ_SIZE: Final = 8 << 20
 
-# Of mallopt (<malloc.h>): what is larger has pages of its own; more free memory is given back.
+# For mallopt (<malloc.h>): larger allocations have their own pages; more free memory is returned.
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 LARGEST_KEPT: Final = 4 << 20
@@ -49,13 +49,13 @@ KEPT: Final = 64 << 20
 
 
 class NoRing(CaptureError):
-    """Rings are not to be had here."""
+    """Rings are not available here."""
 
 
 class RingSource(InterfaceSource):
-    """Reads a ring of about `buffer_bytes`; `source` is not bound yet, and this one's to close.
+    """Reads a ring of about `buffer_bytes`; `source` is not bound yet, and owned.
 
-    Raises NoRing where the kernel makes none.
+    Raises NoRing where the kernel provides none.
     """
 
     def __init__(self, source: InterfaceSocket, program: Program, buffer_bytes: int) -> None:
@@ -94,7 +94,7 @@ class RingSource(InterfaceSource):
         return packets
 
     def close(self) -> None:
-        # Without one when opening it failed.
+        # Missing if opening failed.
         if hasattr(self, "_ring"):
             self._ring.close()
         self.source.socket.close()
@@ -113,7 +113,7 @@ class RingSource(InterfaceSource):
             self.source.add_problem("bad-block", f"{text}; {len(packets) - before} packets of it")
 
     def _ready(self) -> int:
-        """How many blocks wait."""
+        """Number of blocks ready to be read."""
         for ahead in range(self.block_count):
             at = (self._next + ahead) % self.block_count * self.block_size + STATUS
             if not self._ring[at] & IS_OURS:
@@ -121,7 +121,7 @@ class RingSource(InterfaceSource):
         return self.block_count
 
     def _open_ring(self, buffer_bytes: int) -> tuple[int, int]:
-        """Size and number of the blocks; a smaller ring where memory is short."""
+        """Size and number of the blocks; a smaller ring if memory is short."""
         if sys.byteorder != "little":
             raise NoRing("rings are read on little-endian machines alone")
         block_size = BLOCK_SIZE if buffer_bytes >= 4 * BLOCK_SIZE else SMALL_BLOCK_SIZE
@@ -150,9 +150,10 @@ class RingSource(InterfaceSource):
 
 
 def keep_memory() -> None:
-    """Let copies take the memory of earlier ones, where glibc allocates; `KEPT` bytes at most stay.
+    """Let copies reuse the memory of earlier ones, with glibc; at most `KEPT` bytes are kept.
 
-    Given back to the system and taken again, each of its pages costs a fault: as much as all else.
+    Memory returned to the system and allocated again costs a fault for each page: as much as all
+    other work.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)

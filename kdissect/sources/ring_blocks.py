@@ -6,7 +6,7 @@
              4 bytes original length, 4 bytes status, 2 bytes offset of its bytes, others; at 48 an
              address (sockaddr_ll: 2 bytes family, 2 bytes ethertype, others); its bytes
 
-Numbers are in the host's byte order: little-endian here, and where it is not, nobody opens a ring.
+Numbers are in the host's byte order: little-endian, as rings are not opened on other hosts.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from kdissect.capture.packet import Packet
 
 BLOCK_HEADER_SIZE: Final = 48
-# tpacket3_hdr, and the sockaddr_ll behind it.
+# tpacket3_hdr, and the sockaddr_ll after it.
 PACKET_HEADER_SIZE: Final = 68
 U32: Final = 0xFFFFFFFF
 SECOND_NS: Final = 1_000_000_000
@@ -30,7 +30,8 @@ def read_block(
 ) -> bool:
     """Add the packets of a block to `packets`, numbered from `number` on.
 
-    Gives whether all that it says is inside it; if not, what comes before the lie was added.
+    Return whether everything it declares lies inside it; if not, the packets before the invalid one
+    were added.
     """
     size: i64 = len(data)
     if size < BLOCK_HEADER_SIZE:
@@ -38,7 +39,7 @@ def read_block(
     count: i64 = i64(read_i32_le(data, 12)) & U32
     at: i64 = i64(read_i32_le(data, 16)) & U32
     while count > 0:
-        # Offsets that point outside, or backwards, would make packets of other memory, or no end.
+        # Offsets that point outside, or backwards, would expose other memory, or loop forever.
         if at < BLOCK_HEADER_SIZE or at + PACKET_HEADER_SIZE > size:
             return False
         start: i64 = at + (data[at + 24] | data[at + 25] << 8)
@@ -77,9 +78,9 @@ def read_block(
 
 
 def has_tag(data: bytes, start: i64, end: i64, original: i64) -> bool:
-    """Whether a VLAN tag is where the IP header of a cooked packet ought to be.
+    """Whether a VLAN tag is at the place of a cooked packet's IP header.
 
-    What the kernel says of the ethertype is that of the tag or of what follows, as its version is.
+    The ethertype reported by the kernel is that of the tag or of what follows, by kernel version.
     """
     if start + VLAN_TAG_SIZE + 2 > end:
         return False
@@ -87,7 +88,8 @@ def has_tag(data: bytes, start: i64, end: i64, original: i64) -> bool:
     version: i64 = data[start + VLAN_TAG_SIZE] >> 4
     if not ((inner == 0x0800 and version == 4) or (inner == 0x86DD and version == 6)):
         return False
-    # An IPv4 header of a packet of 2048 bytes, or one of IPv6 with this flow label, looks so too.
+    # An IPv4 header of a packet of 2048 bytes, or an IPv6 header with this flow label, looks the
+    # same.
     if data[start] >> 4 == 4:
         return inner != original
     payload: i64 = data[start + 4] << 8 | data[start + 5]

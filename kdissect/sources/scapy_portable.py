@@ -1,5 +1,4 @@
-"""`ScapyPortableSource`: an interface of a system that is not Linux, by what scapy's socket gives
-there.
+"""`ScapyPortableSource`: an interface on a system other than Linux, by scapy's socket.
 
 Untested on those systems: scapy chooses libpcap, BPF devices or Npcap. Drops are not counted.
 """
@@ -12,7 +11,7 @@ from kdissect.capture.packet import Packet
 from kdissect.sources.packet_source import PacketSource
 from kdissect.sources.scapy_source import listen_with_scapy
 
-# Link types that a packet's class of scapy stands for; any other is IP alone.
+# Link types of scapy's packet classes; any other is raw IP.
 ETHERNET: Final = 1
 RAW: Final = 101
 NULL: Final = 0
@@ -22,7 +21,7 @@ SECOND_NS: Final = 1_000_000_000
 
 
 class ScapyPortableSource(PacketSource):
-    """Reads with `recv_raw`; times have the resolution that scapy gives them."""
+    """Reads with `recv_raw`; times have the resolution that scapy provides."""
 
     def __init__(self, name: str, expression: str, snaplen: int, promiscuous: bool = False) -> None:
         self.names = [name]
@@ -55,14 +54,14 @@ class ScapyPortableSource(PacketSource):
 
 
 def nanoseconds(seconds: Any) -> int:
-    """Of a time of scapy's: a decimal number as it is, a float to µs, which is what it holds."""
+    """Convert a time from scapy: a decimal exactly, a float to µs, its precision."""
     if isinstance(seconds, float):
         return round(seconds * 1_000_000) * 1000
     return int(seconds * SECOND_NS)
 
 
 def filter_text(ports: Iterable[int], expression: str) -> str:
-    """The filter of ports as an expression of pcap-filter(7), and `expression`."""
+    """The port filter as an expression of pcap-filter(7), and `expression`."""
     wanted = " or ".join(f"port {port}" for port in sorted(set(ports)))
     text = f"tcp and ({wanted})" if wanted else "tcp"
     return f"({text}) and ({expression})" if expression else text

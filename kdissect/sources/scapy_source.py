@@ -1,7 +1,7 @@
-"""`ScapySource`: packets of an interface through the socket that scapy listens with.
+"""`ScapySource`: packets of an interface through scapy's listening socket.
 
-On Linux that is an AF_PACKET socket: packets are read from it as they are, with the kernel's times
-and counters, and nothing of them is looked at by scapy. Elsewhere scapy gives their bytes.
+On Linux that is an AF_PACKET socket: packets are read from it directly, with the kernel's times and
+counters, and are not parsed by scapy. Elsewhere scapy returns their bytes.
 """
 
 import errno
@@ -32,14 +32,14 @@ PACKET_AUXDATA: Final = 8
 AUXDATA_SIZE: Final = 20
 ANCILLARY_SIZE: Final = 256
 SECOND_NS: Final = 1_000_000_000
-# Taken at a time, before somebody else gets a turn.
+# Packets read at a time, before others get a turn.
 READ_PACKETS: Final = 4096
-# Types of interfaces whose packets begin with Ethernet, or with IP.
+# Interface types whose packets begin with Ethernet, or with IP.
 READABLE: Final = (ARPHRD_ETHER, ARPHRD_LOOPBACK, ARPHRD_NONE, ARPHRD_PPP, ARPHRD_RAWIP)
 
 
 class Listening(Protocol):
-    """What is used of scapy's socket; `ins` is what it reads from."""
+    """The part of scapy's socket that is used; `ins` is the socket it reads from."""
 
     ins: Any
 
@@ -52,13 +52,13 @@ class Listening(Protocol):
 
 def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Listening:
     """Scapy's own socket for the interface; raises KdissectError without the package."""
-    # It warns of links that it has no class for, and needs none.
+    # It warns of link types without a scapy class, which are not needed here.
     logging.getLogger("scapy").setLevel(logging.ERROR)
     try:
         from scapy.config import conf
         from scapy.error import Scapy_Exception
 
-        # These choose the socket of this system, and say what is Ethernet.
+        # These select the socket of this system, and define Ethernet.
         import scapy.arch  # isort: skip
         import scapy.layers.l2  # isort: skip  # noqa: F401
     except ImportError as error:
@@ -80,7 +80,7 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
 
 
 class ScapySource(InterfaceSource):
-    """Reads through an AF_PACKET socket of scapy's, with a buffer of about `buffer_bytes`."""
+    """Reads through scapy's AF_PACKET socket, with a buffer of about `buffer_bytes`."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ScapySource(InterfaceSource):
         except BlockingIOError:
             return None
         except OSError as error:
-            # The interface went; who waits next, looks after it.
+            # The interface disappeared; the next wait handles that.
             self.source.note_error(error.errno or 0)
             return None
         time_ns, original = 0, size
@@ -156,7 +156,7 @@ class ScapySource(InterfaceSource):
             )
 
     def _set_buffer(self, buffer_bytes: int) -> None:
-        """More than the system's limit where that is allowed; the kernel doubles what is asked."""
+        """Set the buffer size, beyond the system's limit if permitted; the kernel doubles it."""
         asked = buffer_bytes // 2
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, asked)

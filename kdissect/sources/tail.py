@@ -1,8 +1,8 @@
-"""`TailSource`: captures that others are writing, read on as they grow.
+"""`TailSource`: follow captures that other programs are writing.
 
-A file is read like `tail -F` does: its end is waited at; when another one has its name, or it was
-truncated, that one is read from its beginning. Of a directory or glob one file is read after the
-other, as tcpdump -C, -G and -W and dumpcap -b write them: a file is over when there is a newer one.
+A file is followed like `tail -F` does: at its end more data is awaited; a file that was replaced or
+truncated is read from its beginning. Files of a directory or glob are read one after the other, as
+tcpdump -C, -G and -W and dumpcap -b write them: a file is complete when a newer one exists.
 """
 
 import glob
@@ -20,17 +20,17 @@ from kdissect.errors import CaptureError, Problem
 from kdissect.sources.packet_source import PacketSource
 
 READ_SIZE: Final = 1 << 20
-# How often it is looked for other files: a tap's next one is seen so much later at most.
+# Interval of the search for other files: the maximum delay in noticing a tap's next file.
 LOOK_S: Final = 0.5
-# How long nothing is looked at where nothing comes.
+# Interval between reads while nothing arrives.
 SLEEP_S: Final = 0.05
 
 
 class TailSource(PacketSource):
-    """The packets of a file, or of all files of a directory or glob, with no end.
+    """Endless packets of a file, or of all files of a directory or glob.
 
-    A file that is named must be there; of the others, none need be there yet. They must be of one
-    tap. The first name is that of the directory or glob itself, which problems may be of.
+    A file that is named must exist; a directory or glob may still be empty. All files must be of
+    one tap. The first name is the directory or glob itself, which problems may refer to.
     """
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
@@ -45,7 +45,7 @@ class TailSource(PacketSource):
         self._ordinal = 0
         self._look_at = 0.0
         self._is_ending = False
-        # What is said about one file that was named is said by an error.
+        # Problems of a single named file are raised as errors.
         self._is_strict = not is_many
         if not is_many:
             self._start(path)
@@ -70,7 +70,7 @@ class TailSource(PacketSource):
             self._file.close()
 
     def backlog(self) -> float:
-        # What is not read yet waits in files, which are in nobody's way.
+        # Data not read yet stays in the files.
         return 0.0
 
     def take_problems(self) -> list[Problem]:
@@ -88,7 +88,7 @@ class TailSource(PacketSource):
         return taken
 
     def _read_file(self) -> list[Packet]:
-        """Packets that are there of the file being read, or the last ones of it."""
+        """Available packets of the file being read, or the last ones of it."""
         file = self._file
         try:
             if file is None:
@@ -107,7 +107,7 @@ class TailSource(PacketSource):
         return packets
 
     def _go_on(self) -> list[Packet]:
-        """The file was read to its end: with a newer one, that was all of it."""
+        """End of the file reached: if a newer one exists, the file is complete."""
         if self._next is None:
             return []
         packets = self._finish_file()
@@ -127,7 +127,7 @@ class TailSource(PacketSource):
         return packets
 
     def _pass_over(self, error: CaptureError) -> list[Packet]:
-        """What is no capture is an error where it was named, else it is passed over."""
+        """A file that is not a capture is an error if it was named, else it is passed over."""
         if self._is_strict:
             raise error
         self._problems.append(Problem("capture", "passed-over", str(error)))
@@ -140,20 +140,20 @@ class TailSource(PacketSource):
         self._file = _File(path, self.names.index(path), self._ordinal)
 
     def _start_or_tell(self, path: str) -> None:
-        """The same, but it may be gone already."""
+        """Start the file, which may have been deleted already."""
         try:
             self._start(path)
         except CaptureError as error:
             self._problems.append(Problem("capture", "passed-over", str(error)))
 
     def _finish_file(self) -> list[Packet]:
-        """The last packets of the file, which is closed."""
+        """Close the file and return its last packets."""
         if self._file is None:
             return []
         try:
             return self._file.capture.finish_all()
         except CaptureError as error:
-            # It has no beginning: that costs its packets, of which there are none.
+            # It has no beginning, so it has no packets.
             self._problems.append(Problem("capture", "empty-file", str(error)))
             return []
         finally:
@@ -181,7 +181,7 @@ class TailSource(PacketSource):
             self._reopen(file)
 
     def _is_next(self, newcomer: Newcomer) -> bool:
-        """Whether it follows the file being read; what comes too late is passed over."""
+        """Whether it follows the file being read; files that come too late are passed over."""
         file = self._file
         if file is None:
             return True
@@ -195,7 +195,7 @@ class TailSource(PacketSource):
         return False
 
     def _reopen(self, file: "_File") -> None:
-        """Another file with the same first packet has the name: a longer copy, as of rsync."""
+        """Reopen a file of the same name and first packet: a longer copy, as by rsync."""
         try:
             file.reopen()
         except CaptureError as error:
@@ -212,22 +212,22 @@ class _File:
         self._fd = _opened(path)
 
     def read(self) -> list[Packet] | None:
-        """Packets of what is there, perhaps none; None at the end."""
+        """Available packets, possibly none; None at the end."""
         if self.capture.has_more:
             return self.capture.feed(b"")
         data = os.read(self._fd, READ_SIZE)
         return self.capture.feed(data) if data else None
 
     def is_truncated(self) -> bool:
-        """Whether there is less of it than was read already."""
+        """Whether the file is shorter than what was read already."""
         return os.fstat(self._fd).st_size < self.capture.size
 
     def is_before(self, newcomer: Newcomer) -> bool:
-        """Whether the other one begins later."""
+        """Whether the other file begins later."""
         return self.first_time_ns == NO_PACKET_NS or newcomer.first_time_ns >= self.first_time_ns
 
     def has_name(self, path: str) -> bool:
-        """Whether the file is the one that has that name now."""
+        """Whether the file still has its name."""
         try:
             there = os.stat(path)  # noqa: PTH116
         except OSError:
@@ -236,7 +236,7 @@ class _File:
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def reopen(self) -> None:
-        """Go on at the same place of the file that has the name now."""
+        """Continue at the same position in the file that has the name now."""
         fd = _opened(self.path)
         os.lseek(fd, self.capture.size, os.SEEK_SET)
         self.close()

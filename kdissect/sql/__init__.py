@@ -1,1 +1,1 @@
-"""SQL of users: DuckDB connections that reach only given files, and conditions that are checked."""
+"""User SQL: DuckDB connections restricted to given files, and checked conditions."""

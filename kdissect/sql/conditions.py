@@ -1,8 +1,8 @@
-"""Conditions of users (``--where``, ``--having``): one SQL expression, checked before it is run.
+"""User conditions (``--where``, ``--having``): one SQL expression, checked before it is run.
 
-DuckDB's own parser gives the syntax tree, in which everything must be known: columns, constants,
-operators, casts, the functions of `functions.FUNCTIONS`, and subqueries of tables that the caller
-names. All else is refused, so what later versions of DuckDB can do is refused too.
+DuckDB's own parser returns the syntax tree, which is checked against an allowlist: columns,
+constants, operators, casts, the functions of `functions.FUNCTIONS`, and subqueries of tables that
+the caller names. Everything else is rejected, including features of later DuckDB versions.
 """
 
 import json
@@ -17,18 +17,18 @@ from kdissect.sql.functions import FUNCTIONS, refused_function, words
 
 Node = Mapping[str, Any]
 
-# Classes of expressions in DuckDB's trees. STAR is also COLUMNS(...), TYPE that of a cast.
+# Expression classes in DuckDB's trees. STAR is also COLUMNS(...), TYPE that of a cast.
 EXPRESSIONS: Final = words(
     "BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA "
     "LAMBDA_REF OPERATOR STAR SUBQUERY TYPE"
 )
 REFUSED_OPERATORS: Final = {"GROUPING_FUNCTION": "GROUPING", "OPERATOR_UNPACK": "UNPACK"}
-# Types of what is in a query beside expressions.
+# Types of query nodes other than expressions.
 QUERY_PARTS: Final = words(
     "ASCENDING BASE_TABLE DESCENDING DISTINCT_MODIFIER EMPTY EXPRESSION_LIST JOIN LIMIT_MODIFIER "
     "ORDER_DEFAULT ORDER_MODIFIER SELECT_NODE SET_OPERATION_NODE SUBQUERY"
 )
-TYPE_INFO: Final = "_TYPE_INFO"  # parameters of types, like those of DECIMAL(10, 2)
+TYPE_INFO: Final = "_TYPE_INFO"  # type parameters, like those of DECIMAL(10, 2)
 NAMES: Final = {
     "DEFAULT": "DEFAULT",
     "PARAMETER": "a parameter",
@@ -38,7 +38,7 @@ NAMES: Final = {
 }
 MAIN: Final = "main"  # the schema that DuckDB 1 puts before list_value
 ONE: Final = "a condition is one SQL expression"
-# Parts of a SELECT that an expression alone does not fill.
+# Parts of a SELECT that an expression alone leaves empty.
 REST: Final = (
     "where_clause", "group_expressions", "group_sets", "having", "sample", "qualify", "modifiers",
 )  # fmt: skip
@@ -48,10 +48,10 @@ ENCLOSED: Final = "SELECT (\n{}\n)"
 
 
 def check_condition(text: str, option: str, tables: Collection[str] = ()) -> None:
-    """Raise KdissectError unless `text` is one expression with nothing in it but what is allowed.
+    """Raise KdissectError unless `text` is one expression with allowed content only.
 
-    `option` is what an error calls it, like ``--where``; `tables` are those of which subqueries
-    may be made. Columns are not checked: DuckDB does that, with the types.
+    `option` is its name in errors, like ``--where``; `tables` are those that subqueries may use.
+    Columns are not checked: DuckDB checks them, with the types.
     """
     if (reason := refusal_of(text, tuple(tables))) is not None:
         raise KdissectError(f"{option} {text!r}: {reason}")
@@ -59,17 +59,17 @@ def check_condition(text: str, option: str, tables: Collection[str] = ()) -> Non
 
 @lru_cache(maxsize=64)
 def refusal_of(text: str, tables: tuple[str, ...]) -> str | None:
-    """Why the text is no condition that is allowed, None when it is one."""
+    """Reason why the text is not an allowed condition, None if it is."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         return "a condition is UTF-8 without NUL"
-    # Also in the parentheses that it is put in; "1) OR (1" and "1," are nothing alone or there.
+    # Also in the parentheses used for it; "1) OR (1" and "1," are invalid alone or in parentheses.
     alone, enclosed = serialized(ALONE.format(text), ENCLOSED.format(text))
     try:
         tree = json.loads(alone)
     except RecursionError:
         return "the condition is nested too deeply"
     if tree["error"]:
-        # DuckDB parses other statements too, but has trees of queries only.
+        # DuckDB parses other statements too, but returns trees of queries only.
         is_syntax = tree["error_type"] == "parser"
         return f"Parser Error: {first_line(tree['error_message'])}" if is_syntax else ONE
     if not is_expression(tree["statements"]) or PLACES.sub("", alone) != PLACES.sub("", enclosed):
@@ -78,7 +78,7 @@ def refusal_of(text: str, tables: tuple[str, ...]) -> str | None:
 
 
 def is_expression(statements: list[Node]) -> bool:
-    """Whether the only statement is ``SELECT expression``, without a name for it."""
+    """Whether the only statement is ``SELECT expression``, without an alias."""
     if len(statements) != 1:
         return False
     node = statements[0]["node"]
@@ -92,7 +92,7 @@ def is_expression(statements: list[Node]) -> bool:
 
 
 def refusals(expressions: list[Node], tables: Collection[str]) -> Iterator[str]:
-    """What is not allowed in expressions, as errors say it."""
+    """Disallowed parts of expressions, as error texts."""
     waiting: list[Any] = list(expressions)
     while waiting:
         part = waiting.pop()
@@ -105,7 +105,7 @@ def refusals(expressions: list[Node], tables: Collection[str]) -> Iterator[str]:
 
 
 def refusal(part: Node, tables: Collection[str]) -> str | None:
-    """Why a part of a tree is not allowed, None when it is."""
+    """Reason why a part of a tree is not allowed, None if it is."""
     kind = part.get("type")
     if part.get("sample"):
         return "a sample is not allowed in a condition"
@@ -117,12 +117,12 @@ def refusal(part: Node, tables: Collection[str]) -> str | None:
         return f"the table function {part['function']['function_name']} is not allowed"
     if isinstance(kind, str) and kind not in QUERY_PARTS and not kind.endswith(TYPE_INFO):
         return f"{NAMES.get(kind, kind)} is not allowed in a condition"
-    # The names that WITH gives could be those of the tables that are allowed.
+    # Names defined by WITH could equal those of the allowed tables.
     return "WITH is not allowed in a condition" if part.get("map") else None
 
 
 def refused_expression(kind: str, part: Node) -> str | None:
-    """Why an expression of this class is not allowed, None when it is."""
+    """Reason why an expression of this class is not allowed, None if it is."""
     name = REFUSED_OPERATORS.get(str(part.get("type")))
     if name is not None or kind not in EXPRESSIONS:
         return f"{name or NAMES.get(kind, kind)} is not allowed in a condition"
@@ -132,7 +132,7 @@ def refused_expression(kind: str, part: Node) -> str | None:
 
 
 def refused_call(part: Node) -> str | None:
-    """Why a function may not be called, None when it may."""
+    """Reason why a function may not be called, None if it may."""
     names = path_of(part, "function_name")
     if names[-1].lower() not in FUNCTIONS or names[:-1] not in ([], [MAIN]):
         return refused_function(".".join(names))
@@ -140,7 +140,7 @@ def refused_call(part: Node) -> str | None:
 
 
 def refused_table(part: Node, tables: Collection[str]) -> str | None:
-    """Why a table is not allowed, None when it is."""
+    """Reason why a table is not allowed, None if it is."""
     names = path_of(part, "table_name")
     if names[0] in tables and len(names) == 1 and not part.get("at_clause"):
         return None
@@ -149,9 +149,9 @@ def refused_table(part: Node, tables: Collection[str]) -> str | None:
 
 
 def path_of(part: Node, key: str) -> list[str]:
-    """The name of a function or table behind those of its catalog and schema.
+    """Name of a function or table after its catalog and schema.
 
-    DuckDB 2 tells it a second time, as one path; where the two differ, both are in the answer.
+    DuckDB 2 has it a second time, as one path; if the two differ, the result includes both.
     """
     schema = part.get("schema_name", part.get("schema"))
     catalog = part.get("catalog_name", part.get("catalog"))
@@ -161,7 +161,7 @@ def path_of(part: Node, key: str) -> list[str]:
 
 
 def serialized(*queries: str) -> list[str]:
-    """The trees of queries as DuckDB writes them, in JSON; for what is no query, its error."""
+    """Syntax trees of queries from DuckDB, in JSON; for anything but a query, its error."""
     import duckdb
 
     trees = []
@@ -179,5 +179,5 @@ def serialized(*queries: str) -> list[str]:
 
 
 def first_line(text: str) -> str:
-    """The first line of a message of DuckDB."""
+    """First line of a DuckDB message."""
     return text.strip().splitlines()[0]

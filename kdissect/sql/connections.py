@@ -1,9 +1,9 @@
-"""DuckDB connections for queries with SQL of users: they reach the files they are given only.
+"""DuckDB connections for user SQL, restricted to given files.
 
-Of DuckDB's own protections all are on: no access to other files, to the network or to the variables
+All of DuckDB's own protections are on: no access to other files, to the network or to the variables
 of the calling program; no extension is installed or loaded; and no statement can change a setting.
-The memory limit is DuckDB's own. What does not fit is spilled below the temporary directory, into a
-directory that DuckDB makes when it first needs it and removes with the connection.
+The memory limit is DuckDB's default. Excess data is spilled below the temporary directory, into a
+directory that DuckDB creates on first use and removes with the connection.
 """
 
 import secrets
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Settings = dict[str, str | bool | int | float | list[str]]
 
 PREFIX: Final = "kdissect-duckdb-"
-# Without what no query of ours needs, whatever the version's defaults are.
+# Disable features that no query here needs, whatever the version's defaults are.
 SETTINGS: Final[Settings] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -32,10 +32,10 @@ SETTINGS: Final[Settings] = {
 def locked_connection(
     files: Iterable[str] = (), settings: Mapping[str, str] | None = None
 ) -> "duckdb.DuckDBPyConnection":
-    """A connection to a database in memory, in UTC, that can read these files of this machine.
+    """A connection to an in-memory database, in UTC, that can read these local files.
 
     Their paths are those of `PlainPaths`. Arrow tables and datasets can be registered, and tables
-    and views be made. Nothing else can be read or written. `settings` are further ones of DuckDB.
+    and views created. Nothing else can be read or written. `settings` are further DuckDB settings.
     """
     import duckdb
 

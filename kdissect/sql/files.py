@@ -1,8 +1,8 @@
-"""Paths as DuckDB takes them literally, whatever characters are in their names.
+"""Paths that DuckDB takes literally, regardless of special characters.
 
-DuckDB takes every path for a pattern (``*``, ``?``, ``[...]``), and makes columns of directories
-that are named ``key=value``. Its ways to escape characters differ between releases, and none works
-for all names. So what has such a character in its path gets another one: a link to its directory.
+DuckDB treats every path as a pattern (``*``, ``?``, ``[...]``), and turns directories named
+``key=value`` into columns. Its escape mechanisms differ between releases, and none works for all
+names. So a file with such a character in its path gets another path: a link to its directory.
 """
 
 import re
@@ -16,15 +16,15 @@ from kdissect.errors import KdissectError
 SPECIAL: Final = re.compile(r"[*?\[{\\=]")
 NOT_PARTITIONED: Final = "hive_partitioning = false"
 PREFIX: Final = "kdissect-links-"
-# Where links may be when the temporary directory itself has such a name.
+# Places for links if the temporary directory itself has such a name.
 PLACES: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # a directory of its own is made there
 
 
 class PlainPaths:
-    """Other paths of files, without special characters, until the end of `with`.
+    """Alternative paths of files, without special characters, until the end of `with`.
 
-    Those that have none keep their own. Raises KdissectError for a name that is not UTF-8, which
-    DuckDB cannot open, and where no links can be made.
+    Paths that have none are unchanged. Raises KdissectError for a name that is not UTF-8, which
+    DuckDB cannot open, and if links cannot be created.
     """
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class PlainPaths:
             self._links.cleanup()
 
     def of(self, path: str, root: str = "") -> str:
-        """The path by which DuckDB opens a file.
+        """Path by which DuckDB opens a file.
 
-        Below `root` names are kept, as the directories of a partitioned dataset have to be; they
-        must be plain. Without it only the name of the file is.
+        Below `root` names are kept, as the directories of a partitioned dataset require; they must
+        be plain. Without it only the name of the file is kept.
         """
         absolute = Path(path).absolute()
         check_encoding(str(absolute))
@@ -58,7 +58,7 @@ class PlainPaths:
         return str(absolute)
 
     def told(self, text: str) -> str:
-        """A message of DuckDB with the paths that users know."""
+        """A DuckDB message with the original paths."""
         for target, link in self._linked.items():
             text = text.replace(link, target)
         return text
@@ -93,12 +93,12 @@ def links_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def parquet_files(paths: Iterable[str], partitioning: str = NOT_PARTITIONED) -> str:
-    """The call of ``read_parquet`` that reads these files, whose paths are plain."""
+    """A ``read_parquet`` call for these files, whose paths are plain."""
     return f"read_parquet([{', '.join(map(quoted, paths))}], {partitioning})"
 
 
 def quoted(text: str) -> str:
-    """A text as SQL writes it."""
+    """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -1,7 +1,7 @@
-"""The functions that a condition may call: those that see nothing but their arguments.
+"""Functions that a condition may call: those that depend on their arguments only.
 
-Left out is what reads files, settings or variables, tells of the machine or the session, waits,
-writes a log, calls another function by its name, or raises an error. Names are in lower case.
+Excluded are functions that read files, settings or variables, reveal the machine or the session,
+wait, write a log, call another function by name, or raise an error. Names are in lower case.
 """
 
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# As DuckDB's parser calls them: the operators, and what its notation for lists and so on becomes.
+# Names in DuckDB's parser: the operators, and the translation of its notation for lists and so on.
 OPERATORS: Final = words(
     "! !~~ !~~* % & && * ** + - -> ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ "
     "!__postfix ilike_escape like_escape not_ilike_escape not_like_escape"
@@ -85,7 +85,7 @@ FUNCTIONS: Final = OPERATORS | NUMBERS | TEXTS | TIMES | CHOICES | LISTS | JSON 
 
 
 def refused_function(name: str) -> str:
-    """What an error says of a function that is not allowed."""
+    """Error text for a function that is not allowed."""
     words = [known for known in FUNCTIONS if known[0].isalpha()]
     near = get_close_matches(name.lower(), sorted(words), 1, 0.8)
     meant = f"; did you mean {near[0]}?" if near else ""

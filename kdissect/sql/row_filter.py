@@ -1,4 +1,4 @@
-"""Which rows of a record batch an SQL condition is true for."""
+"""Filter the rows of a record batch by an SQL condition."""
 
 from typing import Final
 
@@ -13,15 +13,15 @@ MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 
 
 def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
-    """The rows for which the SQL condition `where` over the columns is true, see `chosen_rows`."""
+    """Rows for which the SQL condition `where` over the columns is true, see `chosen_rows`."""
     return batch.take(chosen_rows(batch, where))
 
 
 def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
-    """The numbers of the rows for which the SQL condition `where` (DuckDB's SQL) is true, in order.
+    """Numbers of the rows for which the SQL condition `where` (DuckDB's SQL) is true, in order.
 
-    Times compare in µs. Raises KdissectError for what `check_condition` refuses, and with the
-    database's own words for a wrong condition.
+    Times compare in µs. Raises KdissectError for conditions that `check_condition` rejects, and
+    with the database's message for an invalid condition.
     """
     import duckdb
 
@@ -41,7 +41,7 @@ def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:
-    """The table with its times in µs: DuckDB does not compare those in ns with its other times."""
+    """The table with times in µs: DuckDB does not compare times in ns with other times."""
     fields = [
         field.with_type(MICROSECONDS) if pa.types.is_timestamp(field.type) else field
         for field in table.schema

@@ -1,18 +1,18 @@
-"""Segment → Chunk | Gap | End: the connections of a capture, and which segments are whose.
+"""Segment → Chunk | Gap | End: track the connections of a capture, and assign segments to them.
 
 A connection begins with its first segment, SYN or not, and ends
 
-- by FIN in both directions, all bytes before them given out, or by RST: it stays LINGER_NS after
+- by FIN in both directions, all bytes before them delivered, or by RST: it stays LINGER_NS after
   its last segment, so that late copies of its segments do not look like a new connection;
 - by reuse of its ports: a SYN with another initial sequence number, or, where the SYN was not
   captured, two segments that follow each other and are both far from everything before;
 - by silence for `idle_ns`; by the limit on connections (the longest silent first); by the end of
   the capture.
 
-All time is packet time, as far as the capture's clock can be believed (see `clock`). Whether what
-has been silent or lingered long enough was looked at before its next segment makes no difference.
-Nothing is known here of what the bytes mean. Longer than other modules:
-the common segment is counted and given out in `step` itself, without a call into the receiver.
+All time is packet time, as far as the capture's clock is reliable (see `clock`). It makes no
+difference whether a connection that was silent or lingered long enough is checked before its next
+segment. Independent of the meaning of the bytes. Longer than other modules: the common segment is
+counted and delivered in `step` itself, without a call into the receiver.
 """
 
 from collections import deque
@@ -47,9 +47,9 @@ from kdissect.streams.sequence import HALF, MASK
 
 # A connection takes about 1.5 KB without held bytes: 100 MB at most.
 MAX_CONNECTIONS: Final = 65_536
-# Brokers close a connection after 10 silent minutes (connections.max.idle.ms), clients after 9.
+# Brokers close a connection after 10 idle minutes (connections.max.idle.ms), clients after 9.
 IDLE_NS: Final = 15 * 60 * 1_000_000_000
-# A window is 6 MiB at most unless Linux is tuned: more cannot be waiting for a retransmission.
+# A window is 6 MiB at most unless Linux is tuned: no more can be waiting for a retransmission.
 MAX_HELD: Final = 8 << 20  # per direction
 MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
@@ -58,25 +58,25 @@ SWEEPS_PER_IDLE: Final = 4
 UNSURE: Final = -2  # as epoch of a connection: the time of its last segment was wrong
 REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
 LATEST_NS: Final = (1 << 63) - 1
-EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
+EVICTED_SHARE: Final = 16  # one in so many is evicted when the table is full, to amortize sorting
 
 CONTROL: Final = SYN | FIN | RST | ACK
 NEVER: Final = (1 << 63) - 1
 NOTHING: Final[list[Event]] = []
-# Flows that are found without looking up their bytes; a power of two.
+# Flows that are found without hashing their bytes; a power of two.
 NUMBER_OF_PLACES: Final = 1024
-# An odd number whose bits are all over it: times that, neighbouring ports are far from each other.
+# An odd number with its bits spread: multiplied by it, neighbouring ports are far from each other.
 # The product with 32 bits has room in 63.
 SPREAD: Final = 0x4E37_79B1
 
-# What `step` gives.
+# Results of `step`.
 NEEDS_SLOW_PATH: Final = 0
 GIVES_NOTHING: Final = 1
 GIVES_CHUNK: Final = 2
 
 
 class Place:
-    """The receiver of the flow that came to this place last; it may be over."""
+    """Receiver of the flow that last used this place; it may be over."""
 
     __slots__ = ("addresses", "ports", "receiver")
 
@@ -87,9 +87,9 @@ class Place:
 
 
 class Repeat(NamedTuple):
-    """What was asked of the past about a segment, which is the `number`th of all.
+    """Requests to the history about a segment, the `number`th of all.
 
-    `limit`: see `DuplicatePackets.find`, which has found it at `place`; -1: it was not asked.
+    `limit`: see `DuplicatePackets.find`, which has found it at `place`; -1: not requested.
     `compared`: see `RecentChunks.comparisons`; None: likewise.
     """
 
@@ -104,8 +104,8 @@ class Repeat(NamedTuple):
 class Streams:
     """All connections of a capture.
 
-    The list that `feed` gives may be shared: do not change it. In a hurry, call `step`, and
-    `feed_with_care` only where it says so. `problems` grows until the owner takes it away; with
+    The list that `feed` returns may be shared: do not change it. For speed, call `step`, and
+    `feed_with_care` only if it says so. `problems` grows until the owner drains it; with
     `notes_opened`, so do `opened`, and `repeats` of connections that are SYNCHRONIZED.
     """
 
@@ -126,7 +126,7 @@ class Streams:
     ) -> None:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
-        # Flows of sockets that are connected to themselves: they have one for both directions.
+        # Flows of sockets connected to themselves: both directions have one flow.
         self._loops: set[bytes] = set()
         self.recent = RecentChunks()
         self.copies = DuplicatePackets()
@@ -135,9 +135,9 @@ class Streams:
         self._idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
-        # How many segments there were when all connections were looked at last.
+        # Number of segments when all connections were last checked.
         self._due_ns: i64 = -1
-        # Openers' receivers of closed connections, with the time to look at them again.
+        # Openers' receivers of closed connections, with the time of the next check.
         self._lingering: deque[tuple[int, Receiver]] = deque()
         self.clock = Clock()
         # A segment whose time is odd, held until the next segment's time decides. A split of a
@@ -145,23 +145,23 @@ class Streams:
         self.odd: Segment | None = None
         self.holds_odd: bool = True
         self.is_last_odd: bool = False
-        # No connection was silent since before that time, in this epoch of the clock.
+        # No connection has been silent since before that time, in this epoch of the clock.
         self._oldest_ns: i64 = LATEST_NS
         self._is_replaying: bool = False
         self._replayed_from: i64 = -1
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
-        # Stands in for the peer of a receiver that is over, so that no cycle is left behind.
+        # Stands in for the peer of a receiver that is over, to avoid a reference cycle.
         nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), self.recent)
         self._nobody = nobody
         self._places = [Place(nobody) for _ in range(NUMBER_OF_PLACES)]
-        # Of the last `step` that gave one.
+        # Result of the last `step` that returned one.
         self.chunk = Chunk(nobody.connection, OPENER, 0, 0, 0, 0, 0, b"", 0, 0)
 
     @property
     def connections(self) -> list[Connection]:
-        """The connections that have had no End yet."""
+        """Connections that have had no End yet."""
         return [
             receiver.connection
             for receiver in self._receivers.values()
@@ -170,26 +170,26 @@ class Streams:
 
     @property
     def connection_count(self) -> int:
-        """How many they are."""
+        """Number of such connections."""
         return (len(self._receivers) + len(self._loops)) // 2
 
     @property
     def held_cost(self) -> int:
-        """Memory that waits behind holes, in bytes."""
+        """Memory of data held after holes, in bytes."""
         return self._allowance.held
 
     def feed(self, segment: Segment) -> list[Event]:
-        """What became known by one more segment, in order."""
+        """Events that one more segment causes, in order."""
         step = self.step(segment)
         if step == NEEDS_SLOW_PATH:
             return self.feed_with_care(segment)
         return [self.chunk] if step == GIVES_CHUNK else NOTHING
 
     def step(self, segment: Segment) -> i64:
-        """The common segment: payload in order, or an acknowledgment of what was given out.
+        """Process the common segment: payload in order, or an acknowledgment of delivered data.
 
-        GIVES_CHUNK: `chunk` is what became known. GIVES_NOTHING. NEEDS_SLOW_PATH: it was not looked
-        at but found to be another one, for `feed_with_care`.
+        GIVES_CHUNK: `chunk` is the result. GIVES_NOTHING. NEEDS_SLOW_PATH: the segment is of
+        another kind and was not processed, for `feed_with_care`.
         """
         addresses = segment.addresses
         ports = segment.ports
@@ -238,7 +238,7 @@ class Streams:
             if segment.sequence != sequence:
                 return NEEDS_SLOW_PATH
         elif not receiver.is_new_acknowledgment(segment):
-            # Perhaps a copy.
+            # Possibly a copy.
             return NEEDS_SLOW_PATH
 
         self.copies.add(segment, receiver.stream)
@@ -276,15 +276,15 @@ class Streams:
         return GIVES_CHUNK
 
     def receiver_of(self, flow: bytes) -> Receiver | None:
-        """The open connection's receiver of a direction."""
+        """Receiver of a direction of an open connection."""
         return self._receivers.get(flow)
 
     def openers(self) -> list[Receiver]:
-        """The openers' receivers of all open connections."""
+        """Openers' receivers of all open connections."""
         return [one for one in self._receivers.values() if one.direction == OPENER]
 
     def advance(self, passed_ns: i64) -> list[Event]:
-        """What ends because nothing came for so long after the latest segment."""
+        """Events of timeouts after the latest segment."""
         events: list[Event] = []
         if passed_ns >= JUMP_NS:
             self._take_odd(events)
@@ -294,11 +294,10 @@ class Streams:
         return events
 
     def begin_replay(self, first_ns: i64) -> list[Event]:
-        """What follows are segments of a split, not all of them, and some out of order.
+        """Start a replay of a split's segments, not all of them, and some out of order.
 
-        Its first segment has the time `first_ns`, -1 where there is none; its clock was not set,
-        and goes on behind ours.
-        Nothing ends by silence but before its own next segment.
+        Its first segment has the time `first_ns`, -1 if there is none; its clock was not set, and
+        continues ours. Connections time out only at their own next segment.
         """
         events: list[Event] = []
         if first_ns >= 0:
@@ -311,14 +310,14 @@ class Streams:
         return events
 
     def end_replay(self, now_ns: i64) -> list[Event]:
-        """Go on as if every segment of the split had come, whose clock stands at `now_ns`."""
+        """Continue as if all segments of the split had been fed; its clock is at `now_ns`."""
         self._is_replaying = False
         self.clock.now_ns = max(self._replayed_from, now_ns)
         self._due_ns = -1
         return self.advance(0)
 
     def end_silent(self, since: i64, most: i64) -> list[Event]:
-        """End at most `most` connections of those silent since that time, the longest first."""
+        """End at most `most` connections silent since that time, the longest silent first."""
         silent = [
             (last_ns, receiver.connection.id, receiver)
             for last_ns, receiver in self._last_times()
@@ -331,7 +330,7 @@ class Streams:
         return events
 
     def take_in(self, opener: Receiver) -> None:
-        """A connection that another `Streams` has brought forward, in place of what is known."""
+        """Replace the state of a connection by that of another `Streams`."""
         accepter = opener.peer
         flow = opener.connection.flow
         for receiver in (accepter, opener):
@@ -352,7 +351,7 @@ class Streams:
             self._due_ns = min(self._due_ns, due)
 
     def forget(self, opener: Receiver) -> None:
-        """A connection that has been brought forward elsewhere; it has no End."""
+        """Forget a connection that another `Streams` continues; it has no End."""
         for receiver in (opener.peer, opener):
             self._allowance.held -= receiver.held.cost
             receiver.is_over = True
@@ -363,9 +362,7 @@ class Streams:
 
     @property
     def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:
-        """When silent connections and any at all are looked at next; since when none was silent;
-        the flows that linger.
-        """
+        """Times of the next checks; since when none was silent; the flows that linger."""
         lingering = [
             (due, receiver.connection.flow)
             for due, receiver in self._lingering
@@ -374,7 +371,7 @@ class Streams:
         return int(self._sweep_ns), int(self._due_ns), int(self._oldest_ns), lingering
 
     def set_due(self, due: tuple[int, int, int, list[tuple[int, bytes]]]) -> None:
-        """Go on with these times; all connections were taken in."""
+        """Continue with these times; all connections were taken in."""
         self._sweep_ns, self._due_ns, self._oldest_ns, lingering = due
         self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
 
@@ -389,10 +386,10 @@ class Streams:
         return events
 
     def feed_with_care(self, segment: Segment) -> list[Event]:
-        """What becomes known by a segment that wants care, in order.
+        """Events of a segment on the slow path, in order.
 
-        One whose time is odd is kept until the next one comes: then call `take_odd` first, unless
-        it may be that what both tell is looked at together.
+        One whose time is odd is kept until the next segment: then call `take_odd` first, unless the
+        events of both may be processed together.
         """
         events = self.take_odd(segment.time_ns) if self.odd is not None else []
         if not self._is_replaying:
@@ -401,7 +398,7 @@ class Streams:
                     self.odd = own_copy(segment)
                     return events
                 self.clock.settle(self.clock.judge(segment.time_ns))
-                # So that the next segment comes here too.
+                # So that the next segment is processed here too.
                 self.clock.mark = LOOK
                 self.is_last_odd = True
             elif self.is_last_odd:
@@ -411,7 +408,7 @@ class Streams:
         return events
 
     def take_odd(self, time_ns: i64) -> list[Event]:
-        """What becomes known by the segment with an odd time, if one is kept.
+        """Events of the held segment with an odd time, if any.
 
         `time_ns` is that of the next segment, which is fed afterwards.
         """
@@ -420,13 +417,13 @@ class Streams:
         return events
 
     def feed_late(self, segment: Segment) -> list[Event]:
-        """The same of a segment that comes later than others that were captured after it."""
+        """Events of a segment that is fed after others that were captured later."""
         events: list[Event] = []
         self._take(segment, events)
         return events
 
     def _judge_odd(self, time_ns: i64, events: list[Event]) -> None:
-        """Take the segment whose time is odd, now that the time of the next one is known."""
+        """Process the segment with an odd time, now that the next time is known."""
         odd = self.odd
         if odd is None:
             return
@@ -446,7 +443,7 @@ class Streams:
         if says != WRONG:
             self._take(odd, events)
             return
-        # Nothing is known of its time but that it is between those of the others.
+        # All that is known of its time is that it is between those of the others.
         odd.time_ns = before_ns
         known = self._receivers.get(flow_of(odd))
         if known is not None:
@@ -454,16 +451,16 @@ class Streams:
         self._take(odd, events)
         known = self._receivers.get(flow_of(odd))
         if known is not None:
-            # What is told of now has begun with it: the next segment is on the other side.
+            # The events of this moment began with it: the next segment is on the other side.
             known.connection.epoch = UNSURE
 
     def _take_odd(self, events: list[Event]) -> None:
-        """Take the segment whose time is odd, when nothing follows that could tell of it."""
+        """Process the segment with an odd time, when no other follows."""
         if self.odd is not None:
             self._judge_odd(self.clock.odd_ns, events)
 
     def _take(self, segment: Segment, events: list[Event]) -> None:
-        """Take a segment whose time can be believed, or all that is known of it."""
+        """Process a segment whose time is reliable, or as well known as possible."""
         now = segment.time_ns
         clock = self.clock
         self.recent.now = self.copies.count + 1
@@ -496,7 +493,7 @@ class Streams:
             self._process(receiver, segment, events)
 
     def _note_repeat(self, receiver: Receiver, segment: Segment, is_repeat: bool) -> None:
-        """Note what is asked of the past about a segment that may bring nothing new."""
+        """Note the requests to the history about a segment that may contain nothing new."""
         now = self.recent.now
         compared: list[Comparison] | None = None
         if segment.payload_length > 0 and receiver.next_sequence >= 0:
@@ -512,12 +509,12 @@ class Streams:
             self.repeats.append(Repeat(flow_of(segment), now, mark, limit, place, compared))
 
     def _find(self, segment: Segment, events: list[Event]) -> Receiver:
-        """The receiver of the segment's direction, of a new connection when it begins one."""
+        """Receiver of the segment's direction, of a new connection if it begins one."""
         receiver = self._receivers.get(flow_of(segment))
         if receiver is not None:
             connection = receiver.connection
             silent = segment.time_ns - self._last_ns(connection)
-            # As when nothing had come: whether it was noticed before must not matter.
+            # As if unknown: whether its end was noticed earlier must not matter.
             if connection.closed_by and silent >= LINGER_NS:
                 self._end(receiver, connection.closed_by, None, events)
             elif silent >= self._idle_ns:
@@ -544,7 +541,7 @@ class Streams:
         accepter.peer = opener
         connection.epoch = self.clock.epoch
         self._oldest_ns = min(self._oldest_ns, segment.time_ns)
-        # A socket connected to itself has one flow for both directions; the opener's stays.
+        # A socket connected to itself has one flow for both directions; the opener's is kept.
         self._receivers[back] = accepter
         self._receivers[there] = opener
         if back == there:
@@ -554,7 +551,7 @@ class Streams:
         return self._receivers[flow_of(segment)]
 
     def _set_aside(self, receiver: Receiver, segment: Segment, events: list[Event]) -> None:
-        """A far segment: the second of two neighbours proves a new connection on the old ports."""
+        """Handle a far segment: two adjacent ones prove a new connection on the old ports."""
         stray = receiver.stray
         if stray is not None and follows(segment, stray):
             receiver.stray = None
@@ -575,7 +572,7 @@ class Streams:
             note_syn(receiver, segment)
             sequence = (sequence + 1) & MASK
         if flags & RST:
-            # A payload of RST is a diagnostic text, not of the stream.
+            # The payload of an RST is a diagnostic text, not part of the stream.
             receiver.counts.rst_seen = True
             receiver.counts.duplicate_bytes += segment.end - segment.start
             self._close(receiver, CLOSED_BY_RST, segment)
@@ -602,7 +599,7 @@ class Streams:
         receiver.note_fin(receiver.position_of(sequence) + segment.payload_length)
 
     def _close(self, receiver: Receiver, reason: str, segment: Segment) -> None:
-        """The connection is closed, and lingers."""
+        """Close the connection, which then lingers."""
         if receiver.connection.closed_by:
             return
         receiver.connection.closed_by = reason
@@ -616,7 +613,7 @@ class Streams:
     def _end(
         self, receiver: Receiver, reason: str, segment: Segment | None, events: list[Event]
     ) -> None:
-        """Give out what is left of a connection and its End, and forget it."""
+        """Deliver the rest of a connection and its End, and forget it."""
         peer = receiver.peer
         connection = receiver.connection
         if not connection.closed_by:
@@ -637,7 +634,7 @@ class Streams:
         peer.peer = self._nobody
 
     def _end_epoch(self, now: i64, events: list[Event]) -> None:
-        """What was silent when the clock was set back ends; the others are silent since then."""
+        """End connections silent when the clock was set back; the others are silent since then."""
         lingering = self._lingering
         is_due = len(lingering) > 0 and lingering[0][0] <= now
         if is_due or now - self._oldest_ns >= self._idle_ns:
@@ -645,7 +642,7 @@ class Streams:
             self._evict(now, events)
 
     def _clock_was_set(self, receiver: Receiver, now: i64) -> None:
-        """The clock was set since the last segment of the connection."""
+        """Handle a change of the clock since the last segment of the connection."""
         connection = receiver.connection
         connection.epoch = self.clock.epoch
         connection.last_time_ns = now
@@ -654,7 +651,7 @@ class Streams:
         receiver.peer.forget_times(now)
 
     def _report_clock(self, odd: Segment, before_ns: i64, says: i64) -> None:
-        """Tell of a clock that was set, or of one wrong time; of the first of them one by one."""
+        """Report a change of the clock, or a wrong time; only the first ones individually."""
         steps = self.clock.steps
         if steps > REPORTED_STEPS:
             return
@@ -672,13 +669,13 @@ class Streams:
         )
 
     def _last_ns(self, connection: Connection) -> i64:
-        """When the connection was heard last, as far as this epoch of the clock can tell."""
+        """Time of the connection's last segment, within this epoch of the clock."""
         if connection.epoch == self.clock.epoch or connection.epoch == UNSURE:
             return connection.last_time_ns
         return self.clock.start_ns
 
     def _last_times(self) -> list[tuple[int, Receiver]]:
-        """The same of all connections, with their openers' receivers."""
+        """The same for all connections, with their openers' receivers."""
         return [
             (self._last_ns(receiver.connection), receiver)
             for receiver in self._receivers.values()
@@ -686,10 +683,10 @@ class Streams:
         ]
 
     def _evict(self, now: i64, events: list[Event]) -> None:
-        """End what has lingered or been silent long enough, and set the time to look again.
+        """End connections that lingered or were silent long enough, and set the next check.
 
-        A connection is looked at SWEEPS_PER_IDLE times at most after its last segment, so the
-        cost per segment is bounded.
+        A connection is checked SWEEPS_PER_IDLE times at most after its last segment, so the cost
+        per segment is bounded.
         """
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
@@ -710,10 +707,10 @@ class Streams:
             self._due_ns = min(self._due_ns, lingering[0][0])
 
     def _sweep(self, now: i64, events: list[Event]) -> None:
-        """End what is silent.
+        """End silent connections.
 
-        Each of those that stay was heard in this epoch and within the idle time: that segment pays
-        for looking at it, whatever the clock does.
+        Each remaining one had a segment in this epoch and within the idle time: that segment pays
+        for the check, whatever the clock does.
         """
         self._oldest_ns = LATEST_NS
         for last_ns, receiver in self._last_times():
@@ -727,7 +724,7 @@ class Streams:
         self._due_ns = min(self._due_ns, self._sweep_ns)
 
     def _make_room(self, segment: Segment, events: list[Event]) -> None:
-        """The limit on connections is reached: end those that were silent longest."""
+        """Evict the connections that were silent longest, as their limit is reached."""
         openers = [
             (last_ns, receiver.connection.id, receiver) for last_ns, receiver in self._last_times()
         ]
@@ -743,13 +740,13 @@ class Streams:
 
 
 def reverse_flow(flow: bytes) -> bytes:
-    """The other direction: addresses and ports exchanged."""
+    """Reverse the direction: swap addresses and ports."""
     size = (len(flow) - 4) // 2
     return flow[size : 2 * size] + flow[:size] + flow[-2:] + flow[-4:-2]
 
 
 def note_window(receiver: Receiver, segment: Segment) -> None:
-    """Take the window that a segment announces."""
+    """Record the window that a segment announces."""
     receiver.announces_zero = segment.window == 0 and segment.flags & (SYN | FIN) == 0
     if receiver.announces_zero:
         receiver.tcp_analysis.note_zero_window(segment.time_ns)
@@ -758,7 +755,7 @@ def note_window(receiver: Receiver, segment: Segment) -> None:
 
 
 def own_copy(segment: Segment) -> Segment:
-    """The segment with header and payload copied out of the large buffer it lies in."""
+    """Copy of the segment with header and payload copied from the large buffer they are in."""
     header = segment.header
     data = segment.data[header : segment.end]
     return Segment(
@@ -770,7 +767,7 @@ def own_copy(segment: Segment) -> Segment:
 
 
 def nowhere(connection: Connection) -> Segment:
-    """A segment without number, to time what happens when no segment does."""
+    """Segment without number, to time events that no segment causes."""
     return Segment(
         -1, -1, connection.capture, connection.last_time_ns, connection.flow, 0, 0, 0, 0, b"", 0,
         0, 0, 0, -1,

@@ -1,21 +1,21 @@
-"""Which packets the capture holds twice: a copy is no retransmission and tells nothing new.
+"""Detection of duplicate packets: packets captured twice, which are no retransmissions.
 
 `-i any`, a bridge and its ports, two taps, a mirror of both directions of a port, a tunnel whose
-outer and inner packets are both captured: each shows one packet several times. Against a
-retransmission, which was sent again, a copy has the same TCP header (checksum aside: the sender's
-own network card fills it in late), and besides, in the order of the code:
+outer and inner packets are both captured: each shows one packet several times. Unlike a
+retransmission, which was sent again, a copy has the same TCP header (except the checksum, which the
+sender's network card fills in late), and in addition, in the order of the code:
 
 IP id of both not 0    the same id, within SAME_ID_NS, whatever the options say. Every sender that
-                       counts its packets gives a retransmission another id; ids come again after
+                       counts its packets gives a retransmission another id; ids recur after
                        65536 packets at the soonest.
 timestamps option      the same timestamps (being part of the header), within SAME_TIMESTAMP_NS.
-                       For IPv6, which has no id, and for senders that say 0 for packets nobody may
-                       fragment. Timestamps tick every 1 to 10 ms.
+                       For IPv6, which has no id, and for senders that set 0 in packets that must
+                       not be fragmented. Timestamps tick every 1 to 10 ms.
 neither                within SAME_HEADER_NS: too soon for a retransmission, which takes a round
                        trip and more packets in between, or a timer of 200 ms.
 
-The first copy counts, in every respect; what a later one holds of payload is duplicate. Its bytes
-are compared elsewhere (recent.py, held.py): a packet with other bytes is no copy.
+Only the first copy counts; the payload of a later one is duplicate. Its bytes are compared
+elsewhere (recent.py, held.py): a packet with other bytes is not a copy.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ from mypy_extensions import i64, mypyc_attr
 from kdissect.packets.segment import Segment
 
 # A power of two: 5 ms between two taps that each see 100 000 packets a second. Copies count too, so
-# that what is remembered depends on how many segments came since, and on nothing else.
+# that what is remembered depends only on the number of segments since.
 RECENT_SEGMENTS: Final = 1024
 SAME_ID_NS: Final = 1_000_000_000
 # Shorter than the smallest retransmission timer (200 ms on Linux).
@@ -34,7 +34,7 @@ SAME_TIMESTAMP_NS: Final = 100_000_000
 SAME_HEADER_NS: Final = 1_000_000
 
 TCP_HEADER_SIZE: Final = 20
-# Two bytes of padding before the timestamps option, as everybody sends it.
+# Two bytes of padding before the timestamps option, as all senders do.
 COMMON_HEADER_SIZE: Final = 32
 TIMESTAMPS: Final = 8  # RFC 7323
 MIXER: Final = 0x0100_0193  # 25 bits: the product with 32 bits has room in 63
@@ -43,11 +43,12 @@ WORD: Final = 0xFFFF_FFFF
 
 @mypyc_attr(acyclic=True)
 class Mark:
-    """What tells a segment from others, in few numbers: every segment leaves one.
+    """Compact identity of a segment: one is stored for every segment.
 
     `stream` is the connection and direction, `numbers` sequence and acknowledgment number,
     `identity` length of the payload and IP id, `state` flags and window, `options` see
-    `options_mark`, only of segments without IP id. The payload would keep capture buffers alive.
+    `options_mark`, only for segments without IP id. Storing the payload would keep capture buffers
+    alive.
     """
 
     __slots__ = ("stream", "numbers", "identity", "state", "options", "time_ns")
@@ -64,8 +65,8 @@ class Mark:
 class DuplicatePackets:
     """A ring of marks of the last RECENT_SEGMENTS segments, of all connections.
 
-    `stream` is a number that only the segments of one direction of one connection have; `count` is
-    of all segments, copies too, so the place of a segment is how many came before it.
+    `stream` is a number unique to one direction of one connection; `count` is of all segments,
+    copies included, so the place of a segment is the number of segments before it.
     """
 
     __slots__ = ("marks", "count")
@@ -75,14 +76,14 @@ class DuplicatePackets:
         self.count: i64 = 0
 
     def jump(self, count: i64) -> None:
-        """Go on as if segments of no interest had come, `count` with those before."""
+        """Advance past segments that are not relevant, to `count` segments in total."""
         while self.count < count:
             if count - self.count > RECENT_SEGMENTS:
                 self.count = count - RECENT_SEGMENTS
             self.skip()
 
     def skip(self) -> None:
-        """A segment of which nothing is remembered."""
+        """Count a segment without remembering it."""
         self.marks[self.count & (RECENT_SEGMENTS - 1)].stream = -1
         self.count += 1
 
@@ -91,7 +92,7 @@ class DuplicatePackets:
         mark = self.marks[self.count & (RECENT_SEGMENTS - 1)]
         self.count += 1
         mark.stream = stream
-        # The numbers have 32 bits, so the shift wraps around and loses nothing.
+        # The numbers have 32 bits, so the shift wraps around without loss.
         mark.numbers = segment.sequence << 32 | segment.acknowledgment
         mark.identity = (segment.payload_length << 16) + segment.ip_id
         mark.state = segment.flags << 16 | segment.window
@@ -105,9 +106,9 @@ class DuplicatePackets:
         return self.find(mark, same_ns(segment), self.count - RECENT_SEGMENTS) >= 0
 
     def find(self, wanted: Mark, limit: i64, oldest: i64) -> i64:
-        """The place of the latest segment, from `oldest` on, that the one of a mark is a copy of.
+        """Place of the latest segment, from `oldest` on, of which the marked one is a copy.
 
-        `limit` is what `same_ns` says of that; -1 when there is none.
+        `limit` is the `same_ns` of that; -1 if there is none.
         """
         numbers = wanted.numbers
         stream = wanted.stream
@@ -128,7 +129,7 @@ class DuplicatePackets:
         return -1
 
     def placed(self, streams: frozenset[int] | None = None) -> list[tuple[int, Mark]]:
-        """All that is remembered, or of these streams, with places; it does not change then."""
+        """All remembered marks, or those of these streams, with places; read-only."""
         found: list[tuple[int, Mark]] = []
         for at in range(max(0, self.count - RECENT_SEGMENTS), self.count):
             mark = self.marks[at & (RECENT_SEGMENTS - 1)]
@@ -137,20 +138,20 @@ class DuplicatePackets:
         return found
 
     def refill(self, count: i64, placed: list[tuple[int, Mark]]) -> None:
-        """Remember these and no others, after so many segments."""
+        """Replace the remembered marks by these, after so many segments."""
         self.marks = [Mark() for _ in range(RECENT_SEGMENTS)]
         self.count = count
         self.put(placed)
 
     def put(self, placed: list[tuple[int, Mark]]) -> None:
-        """Remember these again, those of them that are not too old."""
+        """Restore these marks, except those that are too old."""
         for at, mark in placed:
             if self.count - RECENT_SEGMENTS <= at < self.count:
                 self.marks[at & (RECENT_SEGMENTS - 1)] = mark
 
 
 def mark_of(segment: Segment, stream: i64) -> Mark:
-    """The mark of a segment."""
+    """Mark of a segment."""
     mark = Mark()
     mark.stream = stream
     mark.numbers = segment.sequence << 32 | segment.acknowledgment
@@ -162,7 +163,7 @@ def mark_of(segment: Segment, stream: i64) -> Mark:
 
 
 def copied_mark(mark: Mark) -> Mark:
-    """Another one like it."""
+    """Copy of the mark."""
     made = Mark()
     made.stream = mark.stream
     made.numbers = mark.numbers
@@ -174,14 +175,14 @@ def copied_mark(mark: Mark) -> Mark:
 
 
 def same_ns(segment: Segment) -> i64:
-    """How far apart two packets like this one may be to be the same."""
+    """Maximum time between copies of a packet like this one."""
     if segment.ip_id > 0:
         return SAME_ID_NS
     return SAME_TIMESTAMP_NS if has_timestamps(segment) else SAME_HEADER_NS
 
 
 def options_mark(segment: Segment) -> i64:
-    """A number that differs when the TCP options do, as far as they were captured."""
+    """Number that differs if the TCP options differ, as far as they were captured."""
     data = segment.data
     header = segment.header
     if segment.start - header == COMMON_HEADER_SIZE:
@@ -208,7 +209,7 @@ def has_timestamps(segment: Segment) -> bool:
         if kind == 1:
             offset += 1
             continue
-        # A length of 0 would stay at the same option for ever.
+        # A length of 0 would stay at the same option forever.
         if offset + 1 >= end or data[offset + 1] < 2:
             return False
         offset += data[offset + 1]

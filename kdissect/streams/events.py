@@ -1,4 +1,4 @@
-"""What the streams stage gives: `Chunk`, `Gap` and `End`, each of one direction of a `Connection`.
+"""Output of the streams stage: `Chunk`, `Gap` and `End`, each of one direction of a `Connection`.
 
 A position is a 64-bit count of stream bytes: 0 is the first byte after the SYN, or the first byte
 seen when the capture starts in mid-connection.
@@ -19,26 +19,26 @@ CLOSED_BY_IDLE: Final = "idle"
 CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
-# `Connection.edge`: how a connection stands to the left edge of a split (docs/splits.md).
-INSIDE: Final = 0  # began in the split, or the split is all there is
-SUPPRESSED: Final = 1  # what it gives is not known to be right: the whole gives it
+# `Connection.edge`: relation of a connection to the left edge of a split (docs/splits.md).
+INSIDE: Final = 0  # began in the split, or the split is the whole capture
+SUPPRESSED: Final = 1  # its results are not known to be right: the merger supplies them
 FIRST_SEEN: Final = 2  # the same, and a request and its response were seen whole
 SYNCHRONIZED: Final = (
-    3  # what it gives from here on is right when the whole comes to the same state
+    3  # results from here on are right if the whole capture comes to the same state
 )
-# `Connection.history_used`, bits: what asked for more of the past than a split knows.
+# `Connection.history_used`, bits: which history beyond the split was needed.
 OWN_PAST: Final = 1  # of the connection
 SHARED_PAST: Final = 2  # of others
 
-# What one segment adds to `Connection.tcp_events`: two counts in one number, so that a single
-# difference between two moments gives both.
+# Added to `Connection.tcp_events` by one segment: two counts in one number, so that a single
+# difference between two moments yields both.
 RETRANSMISSION: Final = 1
 ZERO_WINDOW: Final = 1 << 32
 
 
 @mypyc_attr(acyclic=True)
 class DirectionCounts:
-    """What was counted of one direction of a connection; bytes are TCP payload unless said."""
+    """Counts of one direction of a connection; bytes are TCP payload unless stated otherwise."""
 
     __slots__ = (
         "packets", "wire_bytes", "payload_bytes", "delivered_bytes", "duplicate_bytes",
@@ -50,7 +50,7 @@ class DirectionCounts:
 
     def __init__(self) -> None:
         self.packets: i64 = 0
-        # Captured and uncaptured payload bytes as the IP headers declare them.
+        # Captured and truncated payload bytes as declared by the IP headers.
         self.wire_bytes: i64 = 0
         # Captured payload bytes: delivered_bytes + duplicate_bytes (+ what is still held).
         self.payload_bytes: i64 = 0
@@ -58,27 +58,27 @@ class DirectionCounts:
         self.duplicate_bytes: i64 = 0
         # On the wire, but cut off by the snaplen.
         self.cut_bytes: i64 = 0
-        # Bytes of all gaps given out, cut ones included.
+        # Bytes of all gaps delivered, truncated ones included.
         self.missing_bytes: i64 = 0
-        # Of them, what the receiver acknowledged: the capture lost it, not the network.
+        # Of them, acknowledged by the receiver: lost by the capture, not the network.
         self.capture_lost_bytes: i64 = 0
-        # Of them, what the snaplen cut off.
+        # Of them, cut off by the snaplen.
         self.missing_cut_bytes: i64 = 0
         self.gaps: i64 = 0
-        # Segments that repeat bytes, or fill a hole that their first copy left.
+        # Segments that repeat bytes, or fill a hole left by their first copy.
         self.retransmitted_segments: i64 = 0
         self.fast_retransmits: i64 = 0
         self.spurious_retransmits: i64 = 0
         # Payload of retransmitted segments that are not spurious.
         self.network_lost_bytes: i64 = 0
         self.out_of_order_segments: i64 = 0
-        # Of the side that sends in this direction; see symptoms.py.
+        # For the side that sends in this direction; see symptoms.py.
         self.duplicate_acks: i64 = 0
         self.zero_windows: i64 = 0
         self.zero_window_ns: i64 = 0
         self.window_probes: i64 = 0
         self.keepalives: i64 = 0
-        # Packets the capture holds once more (see copies.py), and their part of duplicate_bytes.
+        # Duplicate packets (see copies.py), and their part of duplicate_bytes.
         self.duplicate_packets: i64 = 0
         self.duplicate_packet_bytes: i64 = 0
         self.fin_seen: bool = False
@@ -87,17 +87,16 @@ class DirectionCounts:
 
 @mypyc_attr(acyclic=True)
 class Connection:
-    """One TCP connection while it lives; counts grow until its `End` is given.
+    """One TCP connection; counts grow until its `End`.
 
-    `id` is the ordinal of its first packet, so it means the same however the capture is cut. `flow`
-    is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of the
-    SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for the
-    accepter, SYN-ACK to ACK for the opener; -1 when not seen whole. `rtt_ns` is the smallest round
-    trip known so far, both sides of the tap together, or of the one that is known; -1 while none
-    is. `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for
-    it sets them. `edge` and `history_used` are for splits of captures, see above. `epoch` is that
-    of the capture's clock at `last_time_ns` (see `clock`), `clock_steps` how often it was set
-    meanwhile.
+    `id` is the ordinal of its first packet, so it does not depend on how the capture is split.
+    `flow` is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of
+    the SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for the
+    accepter, SYN-ACK to ACK for the opener; -1 if not seen whole. `rtt_ns` is the smallest round
+    trip known so far, over both sides of the tap, or the one that is known; -1 while none is.
+    `clear_directions` has a bit for each direction without TLS, set by the TLS stage. `edge` and
+    `history_used` are for splits of captures, see above. `epoch` is that of the capture's clock at
+    `last_time_ns` (see `clock`), `clock_steps` counts the changes of the clock since.
     """
 
     __slots__ = (
@@ -117,16 +116,16 @@ class Connection:
         self.last_time_ns = time_ns
         self.first_packet = packet
         self.syn_seen: bool = False
-        # By direction: whether it is known where its stream begins.
+        # By direction: whether the start of its stream is known.
         self.start_seen: list[bool] = [False, False]
         self.handshake_rtt_ns: i64 = -1
         self.handshake_half_ns: list[int] = [-1, -1]
-        # Smallest data → ACK time seen, by the side that acknowledges: the tap to that side.
+        # Smallest data → ACK time seen, by the acknowledging side: the tap to that side.
         self.min_rtt_ns: list[int] = [-1, -1]
         self.rtt_ns: i64 = -1
         self.counts = (DirectionCounts(), DirectionCounts())
         # Retransmitted segments so far times RETRANSMISSION, and zero windows times ZERO_WINDOW,
-        # both directions: differences of it go on exchanges.
+        # both directions: differences of it are set on exchanges.
         self.tcp_events: i64 = 0
         self.epoch: i64 = 0
         self.clock_steps: i64 = 0
@@ -134,13 +133,13 @@ class Connection:
         self.clear_directions: i64 = 0
         self.edge: i64 = INSIDE
         self.history_used: i64 = 0
-        # Exchanges that came out of it.
+        # Number of its exchanges.
         self.given: i64 = 0
-        # At its end: directions, as bits, in which frames may have been missed at last.
+        # At its end: directions, as bits, in which the last frames may have been missed.
         self.unframed: i64 = 0
 
     def refresh_rtt(self) -> None:
-        """Set `rtt_ns`, after one of its parts got smaller or known."""
+        """Update `rtt_ns`, after one of its parts got smaller or known."""
         both: i64 = -1
         for side in (OPENER, ACCEPTER):
             least: i64 = self.handshake_half_ns[side]
@@ -154,7 +153,7 @@ class Connection:
 
 @mypyc_attr(acyclic=True)
 class Event:
-    """Base of what the streams stage gives."""
+    """Base of the events of the streams stage."""
 
     __slots__ = ("connection", "direction", "position", "time_ns", "packet", "ordinal", "capture")
 
@@ -179,9 +178,9 @@ class Event:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Chunk(Event):
-    """Stream bytes ``data[start:end]``, the first at `position`, in order and given once.
+    """Stream bytes ``data[start:end]``, the first at `position`, in order and each once.
 
-    `seen` is for `RecentChunks`: how many segments there were then.
+    `seen` is for `RecentChunks`: the number of segments at that time.
     """
 
     __slots__ = ("data", "start", "end", "seen")
@@ -199,7 +198,7 @@ class Chunk(Event):
         start: i64,
         end: i64,
     ) -> None:
-        # Without a call of the base: one chunk is made for every packet with payload.
+        # Without a call of the base: one chunk is created for every packet with payload.
         self.connection = connection
         self.direction = direction
         self.position = position
@@ -215,11 +214,11 @@ class Chunk(Event):
 
 @mypyc_attr(acyclic=True)
 class Gap(Event):
-    """`length` stream bytes from `position` on that the capture does not have.
+    """`length` stream bytes from `position` on that are missing in the capture.
 
     `is_acknowledged`: the receiver acknowledged them, so the capture lost them, not the network.
-    `is_cut`: the packet was there, but the snaplen cut these bytes off.
-    `is_exact`: false when what is missing was encrypted and is perhaps not `length` bytes.
+    `is_cut`: the packet was captured, but the snaplen cut these bytes off. `is_exact`: false if the
+    missing data was encrypted and may not be `length` bytes.
     """
 
     __slots__ = ("length", "is_acknowledged", "is_cut", "is_exact")
@@ -249,7 +248,7 @@ class Gap(Event):
 class End(Event):
     """The connection is over, both directions; `reason` is one of the CLOSED_BY_ words.
 
-    `direction` and `position` mean nothing here. It is the connection's last event.
+    `direction` and `position` are not used. It is the connection's last event.
     """
 
     __slots__ = ("reason",)

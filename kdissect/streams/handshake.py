@@ -1,4 +1,4 @@
-"""What SYN and the first ACK say, and which segments begin another connection on known ports."""
+"""TCP handshake: SYN and first ACK, and segments that begin another connection on known ports."""
 
 from typing import Final
 
@@ -11,12 +11,12 @@ from kdissect.streams.sequence import MASK, distance
 
 # A SYN this close before the first data seen is that connection's own, captured late.
 LATE_SYN_BYTES: Final = 65_536
-# Two far segments are neighbours when the second starts this near to the end of the first.
+# Two far segments are adjacent if the second starts this near to the end of the first.
 NEIGHBOUR_BYTES: Final = 1 << 20
 
 
 def is_new_incarnation(receiver: Receiver, segment: Segment) -> bool:
-    """Whether a SYN begins another connection than the one known on its ports."""
+    """Whether a SYN begins another connection than the known one on its ports."""
     if receiver.syn_sequence >= 0:
         return segment.sequence != receiver.syn_sequence
     if receiver.next_sequence >= 0:
@@ -31,18 +31,18 @@ def is_new_incarnation(receiver: Receiver, segment: Segment) -> bool:
 
 
 def is_just_before(position: i64) -> bool:
-    """Whether a stream that begins at `position` can be the one whose first byte seen is 0."""
+    """Whether a stream that begins at `position` can be the one whose first seen byte is at 0."""
     return -LATE_SYN_BYTES <= position <= 0
 
 
 def follows(segment: Segment, stray: Segment) -> bool:
-    """Whether a segment is a neighbour of one set aside, and not a copy of it."""
+    """Whether a segment is adjacent to one set aside, and not a copy of it."""
     ahead = distance(segment.sequence, stray.sequence + stray.payload_length)
     return segment.sequence != stray.sequence and -NEIGHBOUR_BYTES <= ahead <= NEIGHBOUR_BYTES
 
 
 def note_syn(receiver: Receiver, segment: Segment) -> None:
-    """Take a SYN that belongs to the receiver's connection."""
+    """Process a SYN of the receiver's connection."""
     connection = receiver.connection
     peer = receiver.peer
     connection.history_used |= OWN_PAST
@@ -61,21 +61,21 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
         if not is_again and segment.flags & ACK and peer.syn_ns >= 0:
             connection.handshake_half_ns[ACCEPTER] = since(peer.syn_ns, segment)
             connection.refresh_rtt()
-        # Of two copies nobody knows which one is answered.
+        # Of two copies, it is unknown which one is answered.
         receiver.syn_ns = segment.time_ns if segment.flags & ACK and not is_again else -1
     elif peer.syn_sequence < 0:
-        # Of several copies the last before the SYN-ACK is the one most likely answered.
+        # Of several copies the last before the SYN-ACK is most likely the one answered.
         receiver.syn_ns = segment.time_ns
 
 
 def note_handshake(receiver: Receiver, segment: Segment) -> None:
-    """Take an acknowledgment for what it says of the handshake."""
+    """Process an acknowledgment as part of the handshake."""
     peer = receiver.peer
     connection = receiver.connection
     if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
         is_first = segment.sequence == (receiver.syn_sequence + 1) & MASK
-        # The peer's SYN was not captured, but this acknowledges it. What a later segment
-        # acknowledges the peer has sent meanwhile, and may be captured after it.
+        # The peer's SYN was not captured, but this acknowledges it. Data acknowledged by a later
+        # segment has been sent meanwhile, and may be captured after it.
         if is_first or segment.flags & SYN:
             peer.start(segment.acknowledgment)
             connection.start_seen[peer.direction] = is_first
@@ -91,5 +91,5 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
 
 
 def since(time_ns: i64, segment: Segment) -> i64:
-    """From a time to the segment's; -1, not known, where packets are not in order of time."""
+    """Time from then to the segment; -1, unknown, if packets are not in order of time."""
     return max(-1, segment.time_ns - time_ns)

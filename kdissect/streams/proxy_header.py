@@ -1,11 +1,11 @@
-"""The PROXY protocol: a header by which a load balancer tells a server for whom it connects.
+"""The PROXY protocol: a header by which a load balancer sends a server its client's address.
 
     version 1   "PROXY " TCP4|TCP6 source destination port port CR LF, or "PROXY UNKNOWN" ... CR LF
     version 2   12 bytes signature, 0x20 (LOCAL) or 0x21 (PROXY), address family and transport,
                 uint16 size of the rest: source and destination address, their ports, TLVs
 
-One header before everything else that the side sends that opened the connection
-(haproxy.org/download/3.0/doc/proxy-protocol.txt). Knows nothing of what follows it.
+One header precedes all other data from the side that opened the connection
+(haproxy.org/download/3.0/doc/proxy-protocol.txt). Independent of the data after it.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ INCOMPLETE: Final = -1
 
 
 class ProxyHeader(NamedTuple):
-    """`size` in bytes, or NO_HEADER or INCOMPLETE; the address is b"" where the header has none."""
+    """`size` in bytes, or NO_HEADER or INCOMPLETE; the address is b"" if the header has none."""
 
     size: int
     client_address: bytes = b""
@@ -32,7 +32,7 @@ class ProxyHeader(NamedTuple):
 
 
 def read_proxy_header(data: bytes, start: int, end: int) -> ProxyHeader:
-    """The header that ``data[start:end]`` starts with."""
+    """Parse the header that ``data[start:end]`` starts with."""
     if data.startswith(V1_START, start, end):
         return _read_v1(data, start, end)
     if data.startswith(V2_SIGNATURE, start, end):
@@ -41,9 +41,9 @@ def read_proxy_header(data: bytes, start: int, end: int) -> ProxyHeader:
 
 
 def read_cut_header(data: bytes, start: int, end: int) -> ProxyHeader:
-    """The header that ``data[start:end]`` starts with, behind which bytes are missing.
+    """Parse the header that ``data[start:end]`` starts with, followed by missing bytes.
 
-    Its size where that is known, without the address; NO_HEADER where it is not.
+    Returns its size if known, without the address; otherwise NO_HEADER.
     """
     is_sized = data.startswith(V2_SIGNATURE, start, end) and end - start >= V2_FIXED
     return ProxyHeader(_size_v2(data, start) if is_sized else NO_HEADER)
@@ -72,7 +72,7 @@ def _read_v2(data: bytes, start: int, end: int) -> ProxyHeader:
     if end - start < size:
         return ProxyHeader(INCOMPLETE)
     width = V2_ADDRESS.get(data[start + 13], 0)
-    # A size too small for its addresses would make Kafka's first bytes a port.
+    # A size too small for its addresses would read Kafka's first bytes as a port.
     if data[start + 12] != V2_PROXY or width == 0 or size < V2_FIXED + 2 * width + 4:
         return ProxyHeader(size)
     at = start + V2_FIXED
@@ -82,5 +82,5 @@ def _read_v2(data: bytes, start: int, end: int) -> ProxyHeader:
 
 
 def _size_v2(data: bytes, start: int) -> int:
-    """The size of a header of version 2, whose fixed part is there."""
+    """Size of a header of version 2, whose fixed part is complete."""
     return V2_FIXED + int.from_bytes(data[start + 14 : start + 16], "big")

@@ -1,7 +1,8 @@
-"""Bytes that came too early: the pieces of one direction that wait for a hole before them.
+"""Reassembly buffer: pieces of one direction that wait for a hole before them.
 
-Pieces are in order of position and never overlap: of two copies of a byte the first stays. A piece
-owns a copy of its bytes, because a segment's `data` is a large buffer that it would keep alive.
+Pieces are in order of position and never overlap: of two copies of a byte the first is kept. A
+piece owns a copy of its bytes, because a segment's `data` is a large buffer that it would keep
+alive.
 """
 
 from typing import Final
@@ -10,16 +11,16 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.packets.segment import Segment
 
-PIECE_COST: Final = 160  # bytes one Piece takes besides its payload, so tiny segments count too
-MIN_DROPPED: Final = 64  # pieces that were given out, before the list of them is cut
-# Pieces that a segment may pass over behind its captured bytes, of which each may pass one: a
-# packet that was cut short says with a few bytes that it is over thousands of pieces.
+PIECE_COST: Final = 160  # bytes of one Piece in addition to its payload, so tiny segments count too
+MIN_DROPPED: Final = 64  # delivered pieces, before they are removed from the list
+# Maximum number of pieces that a segment may pass over after its captured bytes: a truncated packet
+# can claim in a few bytes to overlap thousands of pieces.
 MAX_PASSED: Final = 128
 
 
 @mypyc_attr(acyclic=True)
 class Piece:
-    """`length` stream bytes from `position`; `data` is less than that when the snaplen cut it."""
+    """`length` stream bytes from `position`; `data` is shorter if the snaplen truncated it."""
 
     __slots__ = ("position", "length", "data", "time_ns", "number", "ordinal", "capture")
 
@@ -35,7 +36,7 @@ class Piece:
 
 @mypyc_attr(acyclic=True)
 class ReassemblyBudget:
-    """How much all directions together may hold, and do."""
+    """Memory limit and current use of all directions together."""
 
     __slots__ = ("limit", "held")
 
@@ -44,7 +45,7 @@ class ReassemblyBudget:
         self.held: i64 = 0
 
 
-# In place of a piece that was given out.
+# In place of a delivered piece.
 GIVEN: Final = Piece(0, 0, b"", Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0))
 
 
@@ -52,7 +53,7 @@ GIVEN: Final = Piece(0, 0, b"", Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 
 class ReassemblyBuffer:
     """The pieces of one direction, ``pieces[head:]``.
 
-    `cost` is the memory they take, counted in `allowance` too.
+    `cost` is their memory, also counted in `allowance`.
     """
 
     __slots__ = ("pieces", "head", "payload", "cost", "allowance")
@@ -66,7 +67,7 @@ class ReassemblyBuffer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is held."""
+        """Whether the buffer is empty."""
         return self.head == len(self.pieces)
 
     def first(self) -> Piece:
@@ -79,15 +80,15 @@ class ReassemblyBuffer:
         return last.position + last.length
 
     def time_after(self, position: i64) -> i64:
-        """Time of the first piece that ends after `position`; -1 when there is none."""
+        """Time of the first piece that ends after `position`; -1 if there is none."""
         index = self._first_after(position)
         return self.pieces[index].time_ns if index < len(self.pieces) else -1
 
     def insert(self, segment: Segment, position: i64, start: i64) -> i64:
-        """Keep the bytes of a segment at `position` from stream position `start` on that are new.
+        """Keep the new bytes, from stream position `start` on, of a segment at `position`.
 
-        Gives how many those are, bytes cut off by the snaplen included. Behind too many pieces that
-        are there already nothing is kept.
+        Return their number, including bytes cut off by the snaplen. After passing too many existing
+        pieces nothing is kept.
         """
         end = position + segment.payload_length
         pieces = self.pieces
@@ -100,7 +101,7 @@ class ReassemblyBuffer:
             if index < len(pieces) and pieces[index].position <= start:
                 if index == last:
                     break
-                # overlap: the piece was first
+                # overlap: the existing piece was first
                 start = max(start, pieces[index].position + pieces[index].length)
                 merged.append(pieces[index])
                 index += 1
@@ -114,12 +115,12 @@ class ReassemblyBuffer:
         if index == first and len(merged) == 1:
             pieces.insert(index, merged[0])
         elif added > 0:
-            # All at once: what is behind them is moved once.
+            # All at once: the later pieces are moved once.
             pieces[first:index] = merged
         return added
 
     def drop_first(self, count: i64) -> None:
-        """Forget the first `count` pieces, which have been given out."""
+        """Drop the first `count` pieces, which have been delivered."""
         pieces = self.pieces
         end = self.head + count
         for index in range(self.head, end):
@@ -133,7 +134,7 @@ class ReassemblyBuffer:
             self.head = 0
 
     def disagrees(self, segment: Segment, position: i64) -> bool:
-        """Whether the segment at `position` has other bytes than those held for the same place."""
+        """Whether the segment at `position` has other bytes than those held for its place."""
         captured_end = position + segment.end - segment.start
         index = self._first_after(position)
         while index < len(self.pieces) and self.pieces[index].position < captured_end:
@@ -157,10 +158,10 @@ class ReassemblyBuffer:
         return low
 
     def _made(self, segment: Segment, position: i64, start: i64, stop: i64) -> Piece:
-        """The piece from `start` to `stop` of the segment at `position`, which is charged for."""
+        """Create the piece from `start` to `stop` of the segment at `position`; count its cost."""
         first = segment.start + start - position
         last = min(segment.start + stop - position, segment.end)
-        # All of start..stop may lie in the part that the snaplen cut off: first > last then.
+        # All of start..stop may be in the part cut off by the snaplen: first > last then.
         data = segment.data[first:last] if first < last else b""
         self.payload += len(data)
         self._charge(PIECE_COST + len(data))

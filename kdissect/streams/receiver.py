@@ -1,25 +1,25 @@
 """One direction of a connection: segments in any order → chunks in stream order, each byte once.
 
-    given out ──▶ next_position ── hole ──▶ held piece ── hole ──▶ held piece
+    delivered ──▶ next_position ── hole ──▶ held piece ── hole ──▶ held piece
 
 Cases of a segment's payload, in the order of the code: far away / in order / duplicate / overlap /
-hole / limit reached. A hole is given up, and becomes a `Gap`, when
+hole / limit reached. A hole is given up, and becomes a `Gap`, if
 
 - the other side has acknowledged all of it for a while (`acknowledged.REORDER_NS`: the capture may
   show the ACK before the data it is for), or
 - it is older than HOLE_NS: a capture of one direction has no ACKs, or
 - more is held than the limits allow, or the connection ends.
 
-An acknowledgment alone, without later data, opens a hole too; one of a single byte does not, since
-that byte is the FIN of a lost packet more often than data.
+An acknowledgment alone, without later data, also opens a hole; one of a single byte does not, since
+that byte is more often the FIN of a lost packet than data.
 
-Example: segments at 0-99, 200-299, 100-199. The first is given out, `next_position` is 100; the
-second is held behind a hole; the third fills it, and 100-299 are given out. If the other side
-acknowledges 300 and the third does not come for REORDER_NS, a Gap of 100 bytes and then 200-299 are
-given out; should it come later, it is counted as duplicate.
+Example: segments at 0-99, 200-299, 100-199. The first is delivered, `next_position` is 100; the
+second is held after a hole; the third fills it, and 100-299 are delivered. If the other side
+acknowledges 300 and the third does not arrive for REORDER_NS, a Gap of 100 bytes and then 200-299
+are delivered; if it arrives later, it is counted as duplicate.
 
-Where a direction starts without SYN, position 0 is its first byte seen, and what comes before it
-later (capture reordered, retransmission) is counted as duplicate, with one Problem.
+If a direction starts without SYN, position 0 is its first byte seen, and earlier bytes that arrive
+later (capture reordered, retransmission) are counted as duplicate, with one Problem.
 
 Longer than other modules: one direction's positions, counts and holes change together.
 """
@@ -39,7 +39,7 @@ from kdissect.streams.tcp_analysis import FAST_AFTER, TcpAnalysis
 
 # Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
 HOLE_NS: Final = 30_000_000_000
-# No Kafka socket has a window near this: Linux allows 6 MiB unless tuned, 128 MiB when tuned hard.
+# No Kafka socket has a window near this: Linux allows 6 MiB by default, 128 MiB at most when tuned.
 FAR_BYTES: Final = 64 << 20
 DISAGREEMENTS_REPORTED: Final = 8  # per direction; one undetected port reuse would give thousands
 
@@ -48,8 +48,8 @@ class Receiver:
     """The reassembly of one direction.
 
     `next_sequence` is the sequence number of `next_position`, -1 before the first byte or SYN.
-    `needs_care` is False while the next segment in order, or an ACK of what was given out, needs
-    nothing but counting: the caller then does that itself. Set it by `refresh`.
+    `needs_care` is False while the next segment in order, or an ACK of delivered data, only needs
+    counting: the caller then does that itself. Set it by `refresh`.
     """
 
     __slots__ = (
@@ -71,21 +71,21 @@ class Receiver:
     ) -> None:
         self.connection = connection
         self.direction = direction
-        # No two directions have the same.
+        # Unique to each direction.
         self.stream: i64 = connection.id << 1 | direction
         self.counts = connection.counts[direction]
         self.peer: Receiver = self
         self.next_sequence: i64 = -1
         self.next_position: i64 = 0
         self.needs_care: bool = False
-        # One sent position at a time whose acknowledgment is awaited, and when it was sent.
+        # One sent position at a time whose acknowledgment is awaited, and the time it was sent.
         self.timed_position: i64 = -1
         self.timed_ns: i64 = 0
         self.syn_sequence: i64 = -1
         self.syn_ns: i64 = -1
         self.awaits_handshake: bool = False
-        # What the latest segment from this side that acknowledged something new, or held new
-        # payload, said.
+        # Values of the latest segment from this side that acknowledged something new, or had new
+        # payload.
         self.latest_acknowledgment: i64 = -1
         self.latest_window: i64 = -1
         self.tcp_analysis = TcpAnalysis(connection, self.counts)
@@ -103,15 +103,15 @@ class Receiver:
         self.is_over: bool = False
 
     def start(self, sequence: i64) -> None:
-        """Position 0 has this sequence number."""
+        """Set the sequence number of position 0."""
         self.next_sequence = sequence
 
     def position_of(self, sequence: i64) -> i64:
-        """The stream position of a sequence number not 2**31 bytes away from the next one."""
+        """Stream position of a sequence number less than 2**31 bytes away from the next one."""
         return self.next_position + distance(sequence, self.next_sequence)
 
     def refresh(self) -> None:
-        """Set `needs_care` by what is going on."""
+        """Set `needs_care` by the current state."""
         self.needs_care = (
             self.acknowledged.position > self.next_position
             or self.fin_position > self.next_position
@@ -126,7 +126,7 @@ class Receiver:
     def is_far(self, segment: Segment) -> bool:
         """Whether the segment's payload cannot belong here: more than FAR_BYTES away.
 
-        A jump forward is a pause of the capture when the acknowledgment number fits.
+        A jump forward is a pause of the capture if the acknowledgment number fits.
         """
         if self.next_sequence < 0:
             return False
@@ -148,7 +148,7 @@ class Receiver:
         return True
 
     def note_repeated_ack(self, segment: Segment) -> None:
-        """Take a segment that has no payload and acknowledges nothing new."""
+        """Process a segment without payload and without new acknowledgment."""
         peer = self.peer
         if self.next_sequence >= 0 and distance(segment.sequence, self.next_sequence) == -1:
             if peer.announces_zero:
@@ -175,7 +175,7 @@ class Receiver:
         return end <= seen or self.stray is not None
 
     def disagrees(self, segment: Segment) -> bool:
-        """Whether a segment of the stream has other bytes than were seen, as far as remembered."""
+        """Whether a segment of the stream has other bytes than those remembered."""
         if segment.payload_length == 0 or self.next_sequence < 0:
             return False
         position = self.position_of(segment.sequence)
@@ -184,7 +184,7 @@ class Receiver:
         )
 
     def count_copy(self, segment: Segment) -> None:
-        """Count a packet that the capture holds once more, and that says nothing new."""
+        """Count a duplicate packet."""
         self.count(segment)
         size = segment.end - segment.start
         self.counts.duplicate_bytes += size
@@ -194,7 +194,7 @@ class Receiver:
     def accept(
         self, segment: Segment, sequence: i64, events: list[Event], problems: list[Problem]
     ) -> None:
-        """Take a segment's payload, whose first byte has `sequence`; it must not be empty."""
+        """Process a segment's payload, whose first byte has `sequence`; it must not be empty."""
         if self.next_sequence < 0:
             self.start(sequence)
         position = self.position_of(sequence)
@@ -226,27 +226,27 @@ class Receiver:
         self._enforce_limits(segment, events, problems)
 
     def acknowledge(self, segment: Segment) -> None:
-        """Take the peer's acknowledgment number."""
+        """Process the peer's acknowledgment number."""
         if self.next_sequence < 0:
             return
         position = self.position_of(segment.acknowledgment)
         if position > self.next_position + FAR_BYTES:
             return
         if self.fin_position >= 0:
-            # The FIN takes a sequence number but is no byte of the stream.
+            # The FIN has a sequence number but is not a byte of the stream.
             position = min(position, self.fin_position)
         self.acknowledged.take(position, self.next_position, segment.time_ns)
         if 0 <= self.timed_position <= position:
             self.note_round_trip(segment.time_ns)
 
     def time_from(self, segment: Segment) -> None:
-        """Await the acknowledgment of this segment, unless an earlier one is awaited."""
+        """Time the acknowledgment of this segment, unless an earlier one is being timed."""
         if self.timed_position < 0:
             self.timed_position = self.next_position + segment.payload_length
             self.timed_ns = segment.time_ns
 
     def note_round_trip(self, now: i64) -> None:
-        """The peer has acknowledged the timed position at `now`."""
+        """Record the round trip: the peer has acknowledged the timed position at `now`."""
         round_trip = now - self.timed_ns
         self.timed_position = -1
         side = self.peer.direction
@@ -256,7 +256,7 @@ class Receiver:
             self.connection.refresh_rtt()
 
     def forget_times(self, now: i64) -> None:
-        """The clock was set: nothing is timed that began before, and what waits does so anew."""
+        """Restart timers after a change of the clock: earlier times are discarded."""
         self.timed_position = -1
         self.syn_ns = -1
         self.hole_ns = now
@@ -264,14 +264,14 @@ class Receiver:
         self.tcp_analysis.forget_times()
 
     def note_fin(self, position: i64) -> None:
-        """The stream ends at `position`; the first FIN counts."""
+        """End the stream at `position`; the first FIN counts."""
         self.counts.fin_seen = True
         if self.fin_position < 0:
             self.fin_position = position
             self.acknowledged.position = min(self.acknowledged.position, position)
 
     def is_complete(self) -> bool:
-        """Whether everything up to the FIN has been given out."""
+        """Whether everything up to the FIN has been delivered."""
         return 0 <= self.fin_position <= self.next_position
 
     def check_patience(self, segment: Segment, events: list[Event]) -> None:
@@ -287,7 +287,7 @@ class Receiver:
             self._give_gap(settled - self.next_position, segment, events)
 
     def finish(self, last: Segment, events: list[Event], problems: list[Problem]) -> None:
-        """Give out what is held, holes as gaps: nothing more comes. `last` times the gaps."""
+        """Deliver held data, holes as gaps: the direction is over. `last` times the gaps."""
         self.discard_stray(problems)
         self.tcp_analysis.note_open_window(self.connection.last_time_ns)
         while not self.held.is_empty:
@@ -296,7 +296,7 @@ class Receiver:
             self._give_gap(self.acknowledged.position - self.next_position, last, events)
 
     def discard_stray(self, problems: list[Problem]) -> None:
-        """The segment set aside for being far away belongs to nothing."""
+        """Discard the segment set aside for being far away."""
         stray = self.stray
         if stray is None:
             return
@@ -332,20 +332,20 @@ class Receiver:
                 self._disagreed(segment, problems)
 
     def _filled(self, segment: Segment, size: i64, later_ns: i64) -> None:
-        """`size` bytes of the segment came after later ones, which were there at `later_ns`."""
+        """Count `size` bytes of the segment that came after later ones, seen at `later_ns`."""
         if not self.peer.tcp_analysis.is_sent_again(segment, later_ns):
             self.counts.out_of_order_segments += 1
         elif size == segment.payload_length:
             self._sent_again(segment)
             self.counts.network_lost_bytes += size
         else:
-            # The part that repeats is counted as retransmission.
+            # The repeated part is counted as retransmission.
             self.counts.network_lost_bytes += size
 
     def _repeated(
         self, segment: Segment, position: i64, size: i64, problems: list[Problem]
     ) -> None:
-        """`size` bytes of the segment at `position` were seen before, or are before position 0."""
+        """Count `size` bytes of the segment at `position` seen before, or before position 0."""
         if position + segment.payload_length <= 0:
             self._before_start(segment, problems)
             return
@@ -353,7 +353,7 @@ class Receiver:
             # Karn: the acknowledgment may be for either copy.
             self.timed_position = -1
         if segment.payload_length == 1 and position == self.next_position - 1:
-            # A keepalive probe repeats the last byte, or has garbage there.
+            # A keepalive probe repeats the last byte, or has an arbitrary one there.
             if self.peer.announces_zero:
                 self.counts.window_probes += 1
             else:
@@ -366,7 +366,7 @@ class Receiver:
             else:
                 self.counts.network_lost_bytes += size
         elif segment.payload_length == 1:
-            # A zero-window probe is sent again and again, then with more bytes behind it.
+            # A zero-window probe is sent repeatedly, then with more bytes after it.
             self.counts.window_probes += 1
         if self.recent.disagrees(self.connection, self.direction, segment, position):
             self._disagreed(segment, problems)
@@ -392,7 +392,7 @@ class Receiver:
 
     def _disagreed(self, segment: Segment, problems: list[Problem]) -> None:
         self.disagreements += 1
-        # Whether it is reported depends on how many there were.
+        # Reporting depends on how many there were.
         self.connection.history_used |= OWN_PAST
         if self.disagreements <= DISAGREEMENTS_REPORTED:
             text = "a retransmission has other bytes than the first copy, which is kept"
@@ -404,7 +404,7 @@ class Receiver:
             self.counts.window_probes += 1
 
     def _give(self, segment: Segment, position: i64, start: i64, events: list[Event]) -> None:
-        """Give out the bytes of the segment at `position` from stream position `start` on."""
+        """Deliver the bytes of the segment at `position` from stream position `start` on."""
         first = segment.start + start - position
         if first < segment.end:
             self._give_chunk(
@@ -475,12 +475,12 @@ class Receiver:
         self.next_sequence = advance(self.next_sequence, length)
 
     def _give_up(self, segment: Segment, events: list[Event]) -> None:
-        """The hole before the first piece becomes a gap."""
+        """Turn the hole before the first piece into a gap."""
         self._give_gap(self.held.first().position - self.next_position, segment, events)
         self._drain(segment.time_ns, events)
 
     def _drain(self, now: i64, events: list[Event]) -> None:
-        """Give out the pieces that follow without a hole."""
+        """Deliver the pieces that follow without a hole."""
         taken: i64 = 0
         pieces = self.held.pieces
         at = self.held.head

@@ -1,9 +1,9 @@
-"""The last chunks that were given out, to compare a retransmission with what it repeats.
+"""Recently delivered chunks, for comparison with retransmissions.
 
 Keeping all delivered bytes for that would double the memory; keeping the last chunk of each
-connection would keep alive the capture buffers they lie in, one per connection. So the chunks of
-the last RECENT_SEGMENTS segments of the whole capture are kept: enough for doubled packets and fast
-retransmissions. Which those are depends on how many segments came since, and on nothing else.
+connection would keep its capture buffer alive, one per connection. So the chunks of the last
+RECENT_SEGMENTS segments of the whole capture are kept: enough for doubled packets and fast
+retransmissions. Which ones are kept depends only on the number of segments since.
 """
 
 from typing import Final
@@ -15,20 +15,21 @@ from kdissect.streams.events import Chunk, Connection
 from kdissect.streams.reassembly_buffer import differs
 
 RECENT_SEGMENTS: Final = 64
-# A segment that fills a hole gives out what waited behind it: the first chunks of that count.
+# A segment that fills a hole delivers everything that waited after it: only that many chunks of it
+# are remembered.
 CHUNKS_EACH: Final = 4
-# A power of two: room for all of the segments above, twice, as `merger` puts some in later.
+# A power of two: room for all of the segments above, twice, as `merger` inserts some later.
 SLOTS: Final = 512
-# Of a chunk, bytes that are compared: whole packets, but not 64 KB that a network card has put
-# together, as the last ones travel from split to split (docs/splits.md).
+# Bytes of a chunk that are compared: whole packets, but not 64 KB merged by a network card, as the
+# last ones are transferred from split to split (docs/splits.md).
 COMPARED: Final = 1536
 
-# When a chunk was seen, its position behind the segment's, its size.
+# Number of the segment, offset from the segment's position, size.
 Comparison = tuple[int, int, int]
 
 
 class RecentChunks:
-    """A ring of chunks, of all connections; `now` is the number of segments so far."""
+    """Ring of chunks of all connections; `now` is the number of segments so far."""
 
     __slots__ = ("chunks", "count", "now")
 
@@ -38,7 +39,7 @@ class RecentChunks:
         self.now: i64 = 0
 
     def add(self, chunk: Chunk) -> None:
-        """Remember a chunk that the present segment has given."""
+        """Remember a chunk delivered by the current segment."""
         earlier = self.chunks[(self.count - CHUNKS_EACH) & (SLOTS - 1)]
         if earlier is not None and earlier.seen == self.now:
             return
@@ -46,14 +47,14 @@ class RecentChunks:
         self.put(chunk)
 
     def put(self, chunk: Chunk) -> None:
-        """Remember a chunk that was seen when it says."""
+        """Remember a chunk seen at the time it carries."""
         self.chunks[self.count & (SLOTS - 1)] = chunk
         self.count += 1
 
     def disagrees(
         self, connection: Connection, direction: i64, segment: Segment, position: i64
     ) -> bool:
-        """Whether a segment at `position` has other bytes than were given out for that place."""
+        """Whether a segment at `position` has other bytes than were delivered for that position."""
         at = self.count
         for _ in range(SLOTS):
             at -= 1
@@ -68,14 +69,14 @@ class RecentChunks:
             if differs(segment, position, chunk.data, chunk.start, end, chunk.position):
                 return True
             if chunk.position <= position:
-                # Those before it are of lower positions still.
+                # Those before it have still lower positions.
                 return False
         return False
 
     def comparisons(
         self, connection: Connection, direction: i64, position: i64, now: i64
     ) -> list[Comparison]:
-        """With which chunks `disagrees` would compare a segment at `position`, the latest first."""
+        """Chunks that `disagrees` would compare with a segment at `position`, the latest first."""
         found: list[Comparison] = []
         at = self.count
         for _ in range(SLOTS):
@@ -94,7 +95,7 @@ class RecentChunks:
         return found
 
     def remembered(self, connection: Connection | None = None) -> list[Chunk]:
-        """What is not too old, or of one connection, the oldest first."""
+        """Chunks that are not too old, or those of one connection, the oldest first."""
         found: list[Chunk] = []
         for at in range(self.count, self.count + SLOTS):
             chunk = self.chunks[at & (SLOTS - 1)]
@@ -105,7 +106,7 @@ class RecentChunks:
         return found
 
     def latest(self) -> list[Chunk]:
-        """What the present segment has given, the first first."""
+        """Chunks delivered by the current segment, in order."""
         found: list[Chunk] = []
         at = self.count
         while True:
@@ -118,7 +119,7 @@ class RecentChunks:
         return found
 
     def refill(self, chunks: list[Chunk]) -> None:
-        """Remember these and no others, the oldest first."""
+        """Replace the remembered chunks by these, the oldest first."""
         self.chunks = [None] * SLOTS
         self.count = 0
         for chunk in chunks:

@@ -14,7 +14,7 @@ HALF: Final = 0x8000_0000
 
 
 def advance(sequence: i64, count: i64) -> i64:
-    """The sequence number `count` bytes after `sequence`.
+    """Sequence number `count` bytes after `sequence`.
 
     >>> advance(0xFFFFFFFF, 2)
     1
@@ -23,7 +23,7 @@ def advance(sequence: i64, count: i64) -> i64:
 
 
 def distance(sequence: i64, origin: i64) -> i64:
-    """How many bytes `sequence` is after `origin`, negative when before: -2**31 to 2**31 - 1.
+    """Distance of `sequence` from `origin` in bytes, negative if before: -2**31 to 2**31 - 1.
 
     >>> distance(1, 0xFFFFFFFF), distance(0xFFFFFFFF, 1)
     (2, -2)

@@ -1,8 +1,8 @@
-"""What segments of one side show of the network beside their bytes: counts, and no event.
+"""TCP analysis of the segments of one side: counts, no events.
 
 duplicate ACK     a segment without payload that repeats the acknowledgment and the window of the
                   one before, while later data was seen: something before that data is missing
-zero window       the side takes nothing more: from the segment that says so to one that does not
+zero window       no more data accepted: from the segment that announces it to one that does not
 keepalive         no payload, or one byte of any value, at the byte before the next one
 window probe      the same, or one new byte, while the other side's window is closed
 sent again        see `is_sent_again`; fast when duplicate ACKs asked for it, spurious when what it
@@ -18,20 +18,20 @@ from kdissect.streams.acknowledged import REORDER_NS
 from kdissect.streams.events import ZERO_WINDOW, Connection, DirectionCounts
 from kdissect.streams.sequence import distance
 
-# RFC 5681 asks for three; with SACK the sender may be sure after two, as Wireshark assumes.
+# RFC 5681 requires three; with SACK the sender may be sure after two, as Wireshark assumes.
 FAST_AFTER: Final = 2
-# Linux' smallest retransmission timer: what comes later than this was not asked for.
+# Linux' smallest retransmission timer: a later segment was not requested.
 RTO_NS: Final = 200_000_000
-# Taken for the round trip while none was seen, as by Wireshark.
+# Assumed round trip while none was seen, as by Wireshark.
 USUAL_RTT_NS: Final = 3_000_000
 
 
 @mypyc_attr(acyclic=True)
 class TcpAnalysis:
-    """What was seen of one side so far, counted in `counts`, those of the direction it sends.
+    """Analysis state of one side; results go to `counts` of the direction it sends.
 
-    `repeated` is the acknowledgment number that `repeats` duplicate ACKs said again, the latest
-    at `repeated_ns`; `closed_ns` is the time its window closed, -1 while it is open.
+    `repeated` is the acknowledgment number that `repeats` duplicate ACKs repeated, the latest at
+    `repeated_ns`; `closed_ns` is the time its window closed, -1 while it is open.
     """
 
     __slots__ = ("connection", "counts", "repeated", "repeats", "repeated_ns", "closed_ns")
@@ -45,7 +45,7 @@ class TcpAnalysis:
         self.closed_ns: i64 = -1
 
     def note_duplicate_ack(self, segment: Segment) -> None:
-        """The segment repeats an acknowledgment."""
+        """Count a segment that repeats an acknowledgment."""
         self.counts.duplicate_acks += 1
         if segment.acknowledgment != self.repeated:
             self.repeated = segment.acknowledgment
@@ -54,25 +54,25 @@ class TcpAnalysis:
         self.repeated_ns = segment.time_ns
 
     def forget_times(self) -> None:
-        """The clock was set: what was seen before has no time any more."""
+        """Discard earlier times after a change of the clock."""
         self.repeats = 0
         self.closed_ns = -1
 
     def note_zero_window(self, now: i64) -> None:
-        """A segment says that the window is closed."""
+        """Process a segment that announces a closed window."""
         self.counts.zero_windows += 1
         self.connection.tcp_events += ZERO_WINDOW
         if self.closed_ns < 0:
             self.closed_ns = now
 
     def note_open_window(self, now: i64) -> None:
-        """A segment says that it is open, or nothing more comes."""
+        """Process a segment that announces an open window, or the end."""
         if self.closed_ns >= 0:
             self.counts.zero_window_ns += max(0, now - self.closed_ns)
             self.closed_ns = -1
 
     def asks_for(self, segment: Segment, count: i64) -> bool:
-        """Whether at least `count` duplicate ACKs of this side ask for a segment of the other."""
+        """Whether at least `count` duplicate ACKs of this side request a segment of the other."""
         return (
             self.repeats >= count
             and 0 <= segment.time_ns - self.repeated_ns < RTO_NS
@@ -80,11 +80,11 @@ class TcpAnalysis:
         )
 
     def is_sent_again(self, segment: Segment, later_ns: i64) -> bool:
-        """Whether a segment of the other side that fills a hole was sent twice, the first one lost.
+        """Whether a segment of the other side that fills a hole was resent after a loss.
 
-        Otherwise it is out of order: the network, or the capture, had it overtaken. `later_ns` is
-        the time of the segment behind the hole. A sender knows of a loss after a round trip at the
-        soonest, and by duplicate ACKs or a timer.
+        Otherwise it was reordered by the network or the capture. `later_ns` is the time of the
+        segment after the hole. A sender detects a loss after a round trip at the soonest, by
+        duplicate ACKs or a timer.
         """
         waited = segment.time_ns - later_ns
         if waited >= REORDER_NS:
@@ -93,7 +93,7 @@ class TcpAnalysis:
 
 
 def round_trip(connection: Connection) -> i64:
-    """The round trip of a connection in ns, as far as one was seen."""
+    """Round trip of a connection in ns, as far as one was seen."""
     if connection.handshake_rtt_ns >= 0:
         return connection.handshake_rtt_ns
     to_opener: i64 = connection.min_rtt_ns[0]

@@ -1,1 +1,1 @@
-"""Files below a directory, JSON that others wrote, and optional packages."""
+"""Files below a directory, JSON from other programs, and optional packages."""

@@ -1,9 +1,9 @@
-"""Files below a directory, by names that come from data: manifests, commits, listings of stores.
+"""Files below a directory, by untrusted names: from manifests, commits, listings of stores.
 
-Whoever can write to a dataset or to the directory of a live capture can put any name and any link
-there. So names are checked, each part of a name is opened below the directory before it, and no
-symbolic link is followed: what is removed, renamed, written or read is below the directory. The
-directory itself is the user's to name, and may be reached by links.
+Any process that can write to a dataset or to the directory of a live capture can create any name
+and any link there. So names are checked, each part of a name is opened below the directory before
+it, and no symbolic link is followed: files removed, renamed, written or read are below the
+directory. The directory itself is chosen by the user, and may be reached by links.
 """
 
 import errno
@@ -31,7 +31,7 @@ PUBLIC: Final = 0o666  # less what the umask takes away
 SECRET: Final = 0o600  # payload, packets, and messages as they were captured
 OWNER_ONLY: Final = 0o700  # directories of such files
 IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK a FIFO in the place of a file would never be open.
+# Without O_NONBLOCK opening a FIFO in place of a file would block forever.
 IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MISSING: Final = -1
@@ -39,10 +39,10 @@ MISSING: Final = -1
 
 @contextmanager
 def replacing(path: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `path` when all is written. Raises OSError.
+    """A new file that replaces `path` when it is completely written. Raises OSError.
 
-    Its temporary name cannot be guessed and it is created exclusively: in a directory that others
-    can write to, nothing that lies there is followed or overwritten.
+    Its temporary name cannot be guessed and it is created exclusively: in a directory writable by
+    others, existing entries are neither followed nor overwritten.
     """
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
@@ -54,7 +54,7 @@ def replacing(path: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
 
 
 class Below:
-    """What is below a directory; a context manager. Raises OSError, and DatasetError for links."""
+    """Files below a directory; a context manager. Raises OSError, and DatasetError for links."""
 
     def __init__(self, path: str | os.PathLike[str], directory: int = -1) -> None:
         self.path = Path(path)
@@ -69,7 +69,7 @@ class Below:
         self.close()
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         if self._directory >= 0:
             os.close(self._directory)
             self._directory = -1
@@ -80,11 +80,11 @@ class Below:
             return Below(self.path / name, os.dup(directory))
 
     def is_file(self, name: str) -> bool:
-        """Whether there is a regular file; DatasetError where there is something else."""
+        """Whether a regular file exists; DatasetError for anything else of that name."""
         return self.sizes([name])[name] != MISSING
 
     def sizes(self, names: Iterable[str]) -> Mapping[str, int]:
-        """The sizes of regular files, MISSING for those that are not there."""
+        """Sizes of regular files, MISSING for those that do not exist."""
         found = {}
         for parent, lasts in by_parent(names).items():
             try:
@@ -96,7 +96,7 @@ class Below:
         return found
 
     def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """A regular file, open to be read, or as `flags` say."""
+        """Open a regular file for reading, or as `flags` specify."""
         with self._parent(name) as (directory, last):
             try:
                 file = os.open(last, IN_FILE | flags, PUBLIC, dir_fd=directory)
@@ -111,7 +111,7 @@ class Below:
         raise self._no_file(name)
 
     def read(self, name: str, limit: int) -> bytes:
-        """All of a file; DatasetError when it has more than `limit` bytes."""
+        """Content of a file; DatasetError if it has more than `limit` bytes."""
         with os.fdopen(self.open_file(name), "rb") as file:
             content = file.read(limit + 1)
         if len(content) > limit:
@@ -119,7 +119,7 @@ class Below:
         return content
 
     def write(self, name: str, content: bytes, *, is_synced: bool = False) -> None:
-        """A file, and its directory, that is there whole or not at all."""
+        """Write a file atomically, creating its directory."""
         self.make_directory(parent_of(name))
         with self._parent(name) as (directory, last):
             temporary = f".{last}-{uuid.uuid4().hex}"
@@ -139,7 +139,7 @@ class Below:
                 os.fsync(directory)
 
     def make_directory(self, name: str) -> None:
-        """A directory and those above it, where they are not there."""
+        """Create a directory and its parents, as far as missing."""
         directory = os.dup(self._directory)
         done = ""
         try:
@@ -154,12 +154,12 @@ class Below:
             os.close(directory)
 
     def make_new(self, name: str, mode: int) -> None:
-        """A directory that is not there yet; raises FileExistsError."""
+        """Create a directory; raises FileExistsError."""
         with self._parent(name) as (directory, last):
             os.mkdir(last, mode, dir_fd=directory)
 
     def move(self, name: str, to: "Below") -> None:
-        """A regular file to the same name below another directory, if it is there."""
+        """Move a regular file to the same name below another directory, if it exists."""
         if not self.is_file(name):
             return
         to.make_directory(parent_of(name))
@@ -167,26 +167,26 @@ class Below:
             os.replace(last, last, src_dir_fd=source, dst_dir_fd=destination)
 
     def rename(self, name: str, new: str) -> None:
-        """Give a file or a directory another name in the same directory, if that is free."""
+        """Rename a file or a directory within its directory, if the new name is free."""
         with self._parent(name) as (directory, last):
             if parent_of(name) != parent_of(new):
                 raise DatasetError(f"{shortened(new)} is in another directory than {name}")
             os.rename(last, new.rpartition("/")[2], src_dir_fd=directory, dst_dir_fd=directory)
 
     def remove(self, name: str) -> None:
-        """Take a regular file away, if it is there."""
+        """Remove a regular file, if it exists."""
         if self.is_file(name):
             with self._parent(name) as (directory, last), suppress(FileNotFoundError):
                 os.unlink(last, dir_fd=directory)
 
     def remove_tree(self, name: str) -> None:
-        """Take a directory with all below it away, as far as that can be done."""
+        """Remove a directory with everything below it, as far as possible."""
         with suppress(FileNotFoundError), self._parent(name) as (directory, last):
             os.close(self._open_directory(last, directory, name))
             shutil.rmtree(last, ignore_errors=True, dir_fd=directory)
 
     def directories(self, name: str, pattern: re.Pattern[str]) -> list[str]:
-        """The directories in one whose names match, sorted; DatasetError for links among them."""
+        """Subdirectories with matching names, sorted; DatasetError for links among them."""
         modes = self._modes(name, pattern)
         for one, mode in modes.items():
             if stat.S_ISLNK(mode):
@@ -194,11 +194,11 @@ class Below:
         return [one for one, mode in modes.items() if stat.S_ISDIR(mode)]
 
     def names(self, name: str, pattern: re.Pattern[str]) -> list[str]:
-        """The regular files in a directory whose names match, sorted."""
+        """Regular files in a directory with matching names, sorted."""
         return [one for one, mode in self._modes(name, pattern).items() if stat.S_ISREG(mode)]
 
     def files(self, name: str) -> dict[str, int]:
-        """The regular files below a directory with their sizes; links are passed over."""
+        """Regular files below a directory with their sizes; links are skipped."""
         found: dict[str, int] = {}
         try:
             with self._opened(name) as directory:
@@ -213,7 +213,7 @@ class Below:
         return found
 
     def check(self, name: str) -> None:
-        """Raise DatasetError for what is there and no regular file, nor a directory of such."""
+        """Raise DatasetError if it exists and is neither a regular file nor a directory of such."""
         with suppress(FileNotFoundError), self._parent(name) as (parent, last):
             if not stat.S_ISDIR(os.lstat(last, dir_fd=parent).st_mode):
                 self._size(parent, name)
@@ -224,7 +224,7 @@ class Below:
                         self._size(at, joined(name, os.path.normpath(f"{place}/{one}")))
 
     def _modes(self, name: str, pattern: re.Pattern[str]) -> dict[str, int]:
-        """What is in a directory under names that match, sorted."""
+        """Entries of a directory with matching names, sorted."""
         with self._opened(name) as directory:
             with os.scandir(directory) as entries:
                 there = sorted(one.name for one in entries if pattern.fullmatch(one.name))
@@ -232,14 +232,14 @@ class Below:
 
     @contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, str]]:
-        """The directory of a name, open, and the last part of the name."""
+        """Open the directory of a name; return it and the last part of the name."""
         *parents, last = checked_name(name).split("/")
         with self._opened("/".join(parents)) as directory:
             yield directory, last
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[int]:
-        """A directory, open, by way of all those above it."""
+        """Open a directory, by way of all its parents."""
         directory = os.dup(self._directory)
         done = ""
         try:
@@ -270,7 +270,7 @@ class Below:
         return status.st_size
 
     def _told(self, error: OSError, name: str) -> Exception:
-        """What to raise where a part of a name could not be opened."""
+        """Exception for a part of a name that could not be opened."""
         path = self.path / name
         if error.errno == errno.ELOOP or path.is_symlink():
             return self._link(name)
@@ -288,6 +288,6 @@ class Below:
 
 
 def open_regular(path: Path) -> int:
-    """A regular file, open to be read; DatasetError for a link in its place, or something else."""
+    """Open a regular file for reading; DatasetError for a link or anything else of that name."""
     with Below(path.parent) as below:
         return below.open_file(path.name)

@@ -1,7 +1,7 @@
 """Optional dependencies: the extras that pyproject.toml declares, and how to install one.
 
 The command names the packages themselves, as the installed distribution's metadata declares them.
-So it works wherever kdissect came from: a checkout, a wheel, a container.
+So it works for any installation of kdissect: a checkout, a wheel, a container.
 """
 
 import shlex
@@ -13,31 +13,31 @@ DISTRIBUTION = "kdissect"
 
 
 class MissingExtra(KdissectError):
-    """A feature needs an extra that is not installed; the text has the command that installs it."""
+    """A feature needs an extra that is not installed; the text has the install command."""
 
     def __init__(self, feature: str, *extras: str) -> None:
         super().__init__(missing_extra(feature, *extras))
 
 
 def missing_extra(feature: str, *extras: str) -> str:
-    """Like ``TLS decryption needs the extra "tls": pip install "cryptography>=43"``."""
+    """Error like ``TLS decryption needs the extra "tls": pip install "cryptography>=43"``."""
     named = " and ".join(f'"{extra}"' for extra in extras)
     word = "extra" if len(extras) == 1 else "extras"
     return f"{feature} needs the {word} {named}: {install_command(*extras)}"
 
 
 def install_command(*extras: str) -> str:
-    """The pip command that installs what these extras need."""
+    """The pip command that installs the packages of these extras."""
     try:
         declared = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
-        return f'pip install ".[{",".join(extras)}]"'  # the sources of a checkout are running
+        return f'pip install ".[{",".join(extras)}]"'  # running from a source checkout
     needed = [requirement for extra in extras for requirement in packages_of(extra, declared)]
     return " ".join(["pip install", *(_quoted(requirement) for requirement in needed)])
 
 
 def packages_of(extra: str, declared: list[str]) -> list[str]:
-    """The requirements that belong to this extra, without their markers."""
+    """Requirements of this extra, without their markers."""
     found = []
     for requirement in declared:
         name, _, marker = requirement.partition(";")

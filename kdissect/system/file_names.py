@@ -1,4 +1,4 @@
-"""Names of files below a directory that come from data: relative, plain, without ``..``."""
+"""Untrusted file names below a directory: relative, plain, without ``..``."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,14 +6,14 @@ from typing import Final
 
 from kdissect.errors import DatasetError
 
-# All that kdissect writes: names of tables, dates, quoted names of taps, numbers. So there is no
-# separator, scheme, glob, space or control character, and a name is the same in a path and a URI.
+# All that kdissect writes: names of tables, dates, quoted names of taps, numbers. So names have no
+# separator, scheme, glob, space or control character, and are the same in a path and a URI.
 PART: Final = re.compile(r"[A-Za-z0-9_.=%~-]{1,255}")
 LONGEST_NAME: Final = 1024  # of a key in S3
 
 
 def checked_name(name: object) -> str:
-    """A relative name like ``exchanges/date=2026-11-22/a.parquet``; raises DatasetError for others.
+    """Check a name like ``exchanges/date=2026-11-22/a.parquet``; raises DatasetError for others.
 
     >>> checked_name("_kdissect/states/0/000001.state")
     '_kdissect/states/0/000001.state'
@@ -28,7 +28,7 @@ def checked_name(name: object) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether `checked_name` takes it."""
+    """Whether `checked_name` accepts it."""
     try:
         checked_name(name)
     except DatasetError:
@@ -37,27 +37,27 @@ def is_name(name: str) -> bool:
 
 
 def shortened(text: str) -> str:
-    """A text from data as an error message has it."""
+    """Shorten a text from data for an error message."""
     return ascii(text if len(text) <= 80 else f"{text[:77]}...")
 
 
 def checked_parts(name: str) -> list[str]:
-    """The parts of a checked name; none of ""."""
+    """Parts of a checked name; none of ""."""
     return checked_name(name).split("/") if name else []
 
 
 def parent_of(name: str) -> str:
-    """The directory of a name, "" for one without."""
+    """Directory of a name, "" without one."""
     return name.rpartition("/")[0]
 
 
 def joined(parent: str, name: str) -> str:
-    """A name in a directory, which may be ""."""
+    """Join a directory, which may be "", and a name."""
     return f"{parent}/{name}" if parent else name
 
 
 def by_parent(names: Iterable[str]) -> Mapping[str, list[str]]:
-    """Names by their directory."""
+    """Group names by directory."""
     parents: dict[str, list[str]] = {}
     for name in names:
         parent, _, last = checked_name(name).rpartition("/")

@@ -1,7 +1,7 @@
-"""JSON of files that others may have written: parsed strictly, within limits, and checked by type.
+"""JSON of untrusted files: parsed strictly, within limits, and checked by type.
 
-Refused are keys that are there twice, NaN and infinite numbers, texts that are no text, and nesting
-deeper than DEEPEST; all with one DatasetError that names the file.
+Duplicate keys, NaN and infinite numbers, invalid texts, and nesting deeper than DEEPEST are
+rejected by a DatasetError that names the file.
 """
 
 import json
@@ -14,7 +14,7 @@ from kdissect.errors import DatasetError
 
 # A manifest is six deep: document, taps, tap, balance, counts by name, number.
 DEEPEST: Final = 16
-# A value takes 12 bytes with its name in all files that kdissect writes; in small ones any will do.
+# A value takes 12 bytes with its name in all files that kdissect writes; small files are exempt.
 VALUE_BYTES: Final = 8
 FREE_VALUES: Final = 10_000
 SMALLEST: Final = -(1 << 63)
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def parsed(content: bytes, where: str) -> Any:
-    """The value of a JSON text; `where` is the file that it is in. Raises DatasetError."""
+    """Parse a JSON text; `where` is the file that it is in. Raises DatasetError."""
     try:
         check_density(content)
         value = json.loads(
@@ -42,14 +42,14 @@ def parsed(content: bytes, where: str) -> Any:
 
 
 def check_density(content: bytes) -> None:
-    """Refuse many values in few bytes: an empty object of two bytes takes 64 in memory."""
+    """Reject many values in few bytes: an empty object of two bytes takes 64 in memory."""
     many = max(content.count(b","), content.count(b"["), content.count(b"{"))
     if many > FREE_VALUES + len(content) // VALUE_BYTES:
         raise DatasetError(f"too many values in {len(content)} bytes")
 
 
 def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, none of whose keys is there twice."""
+    """Build an object, rejecting duplicate keys."""
     made = dict(pairs)
     if len(made) != len(pairs):
         raise DatasetError("a key is there twice in one object")
@@ -57,12 +57,12 @@ def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """NaN and Infinity are no JSON."""
+    """Reject NaN and Infinity, which are not JSON."""
     raise DatasetError(f"{name} is no number")
 
 
 def finite(text: str) -> float:
-    """A number with a fraction or an exponent."""
+    """Parse a number with a fraction or an exponent; it must be finite."""
     number = float(text)
     if not math.isfinite(number):
         raise DatasetError(f"{text[:20]} is no number")
@@ -70,7 +70,7 @@ def finite(text: str) -> float:
 
 
 def check_values(value: Any) -> None:
-    """Refuse what is nested too deeply, and texts that stand for no bytes."""
+    """Reject too deep nesting, and texts that cannot be encoded as bytes."""
     level = [value]
     for _ in range(DEEPEST):
         following: list[Any] = []
@@ -89,7 +89,7 @@ def check_values(value: Any) -> None:
 
 
 def check_texts(texts: Iterable[str]) -> None:
-    """Refuse lone surrogates, but for those that stand for bytes of a path."""
+    """Reject lone surrogates, except those that stand for bytes of a path."""
     for text in texts:
         try:
             text.encode("utf-8", "surrogateescape")
@@ -137,7 +137,7 @@ def any_number(value: Any, what: str) -> int:
     return number(value, what, SMALLEST)
 
 
-# How fields of dataclasses are checked, by their types.
+# Checks of dataclass fields, by type.
 CHECKS: Final[Mapping[Any, Callable[[Any, str], Any]]] = {
     str: text,
     int: any_number,
@@ -146,7 +146,7 @@ CHECKS: Final[Mapping[Any, Callable[[Any, str], Any]]] = {
 
 
 def entry(kind: Callable[..., T], value: Any, what: str, **made: Any) -> T:
-    """A dataclass of an object with its fields; those of `made` are checked already."""
+    """Build a dataclass from an object with its fields; those of `made` are already checked."""
     given = {**mapping(value, what), **made}
     known = fields(kind)  # type: ignore[arg-type]  # a dataclass
     for field in known:

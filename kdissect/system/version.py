@@ -1,3 +1,3 @@
-"""The version of kdissect, as pyproject.toml has it."""
+"""Version of kdissect, as in pyproject.toml."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""Text for people: numbers, columns, and escapes of what came from the wire."""
+"""Human-readable text: numbers, columns, and escapes of text from the wire."""

@@ -1,10 +1,9 @@
-"""Makes text from the wire harmless for where it is printed.
+"""Escape text from the wire so that it is safe to print.
 
-Harmful is what moves the cursor, sets colours or titles, and rings (control characters; C1 ones,
-80-9F, do so on some terminals); what makes text read as what it is not (bidirectional controls,
-line separators); what is there and cannot be seen (zero-width characters, tags, variation
-selectors, soft hyphens); what each font shows otherwise (private use); and what cannot be encoded
-(lone surrogates).
+Harmful characters move the cursor, set colours or titles, or ring the bell (control characters; C1
+ones, 80-9F, do so on some terminals), make text appear different (bidirectional controls, line
+separators), are invisible (zero-width characters, tags, variation selectors, soft hyphens), differ
+between fonts (private use), or cannot be encoded (lone surrogates).
 """
 
 import unicodedata
@@ -14,24 +13,25 @@ from typing import Final
 # Control, format (bidirectional, zero-width, tags), private use, surrogate, line and paragraph
 # separator.
 HARMFUL_CATEGORIES: Final = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-# Of other categories, and shown as nothing (Default_Ignorable_Code_Point of Unicode).
+# Of other categories, and invisible (Default_Ignorable_Code_Point of Unicode).
 INVISIBLE: Final = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2065, 0x3164)
     + (*range(0xFE00, 0xFE10), 0xFFA0, *range(0xFFF0, 0xFFF9))
 )
 SUPPLEMENTARY_INVISIBLE: Final = range(0xE0000, 0xE1000)  # tags and further variation selectors
 SHORT: Final = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r", 0x1B: "\\e"}
-# Characters whose escapes are kept: all of a language and more; a capture may have all there are.
+# Number of cached escapes: enough for a language and more; a capture may have all characters.
 KNOWN_LIMIT: Final = 10_000
 
-# A spreadsheet takes cells that start so as formulas, also behind what cannot be seen; MINUS SIGN
-# is for some a hyphen. Others that look alike, as full-width ones, are these in NFKC.
+# A spreadsheet treats cells with these first characters as formulas, also after invisible
+# characters; some treat MINUS SIGN as a hyphen. Similar characters, such as full-width ones, are
+# these in NFKC.
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\u2212")
 CELL_STARTS: Final = ("\t", "\r", "\n")
 
 
 def escaped(text: str, keep_lines: bool = False) -> str:
-    r"""Give `text` without anything harmful.
+    r"""Return `text` with harmful characters escaped.
 
     >>> escaped("a\x1b[31m\n\u200b")
     'a\\e[31m\\n\\u200b'
@@ -40,7 +40,7 @@ def escaped(text: str, keep_lines: bool = False) -> str:
 
 
 def json_safe(text: str) -> str:
-    r"""Give JSON with the escapes of JSON for what is harmful; it decodes to the same values.
+    r"""Return JSON with harmful characters as JSON escapes; it decodes to the same values.
 
     >>> json_safe('"a\x9b\U000e0041"')
     '"a\\u009b\\udb40\\udc41"'
@@ -49,7 +49,7 @@ def json_safe(text: str) -> str:
 
 
 def csv_safe(text: str) -> str:
-    """Give `text` with an apostrophe in front when a spreadsheet would run it.
+    """Return `text`, prefixed by an apostrophe if a spreadsheet would run it as a formula.
 
     >>> csv_safe("=1+1"), csv_safe(" \uff1d1+1")
     ("'=1+1", "' \uff1d1+1")
@@ -62,7 +62,7 @@ def csv_safe(text: str) -> str:
 
 
 def is_harmful(code: int) -> bool:
-    """Whether a character is not to be printed as it is."""
+    """Whether a character must be escaped in output."""
     return (
         unicodedata.category(chr(code)) in HARMFUL_CATEGORIES
         or code in INVISIBLE
@@ -71,7 +71,7 @@ def is_harmful(code: int) -> bool:
 
 
 class _Table(dict[int, int | str]):
-    """What `str.translate` looks up, found when it is first asked for."""
+    """Table for `str.translate`, with entries computed on first use."""
 
     def __init__(self, escape: Callable[[int], str], kept: tuple[int, ...] = ()) -> None:
         super().__init__({code: code for code in kept})
@@ -101,5 +101,5 @@ def _in_json(code: int) -> str:
 
 _ESCAPES: Final = _Table(_shown)
 _WITH_LINES: Final = _Table(_shown, kept=(0x0A,))
-# Control characters of strings are escaped already: what is left is between the values.
+# Control characters in strings are escaped already: the rest are between the values.
 _JSON: Final = _Table(_in_json, kept=tuple(range(0x20)))

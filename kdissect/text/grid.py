@@ -1,4 +1,4 @@
-"""Rows of cells in as many columns as the page has: drops and shortens until they fit."""
+"""Tables of cells that fit the page: columns are dropped and texts shortened as needed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -10,13 +10,13 @@ from kdissect.text.human import TEXT_LENGTH, cut
 
 BETWEEN: Final = "  "
 SHORTEST_TEXT: Final = 14
-CELL_LENGTH: Final = TEXT_LENGTH  # wider than terminals are
+CELL_LENGTH: Final = TEXT_LENGTH  # wider than terminals
 
 
 class Column(NamedTuple):
     """A column. Text is left-aligned and may be shortened; numbers are not. `drop` 1 goes first.
 
-    Text is not made shorter than `least` columns: others go before.
+    Text is not shortened below `least` columns: other columns are dropped first.
     """
 
     header: str
@@ -26,7 +26,7 @@ class Column(NamedTuple):
 
 
 class Grid:
-    """Cells of one table; text from the wire is escaped as it comes in."""
+    """Cells of one table; text from the wire is escaped on input."""
 
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
@@ -39,7 +39,7 @@ class Grid:
         self.rows.append([escaped(cut(str(cell), CELL_LENGTH)) for cell in cells])
 
     def lines(self, page_width: int) -> Iterator[str]:
-        """The header, a rule and the rows, none wider than `page_width` if it can be helped."""
+        """Header, rule and rows, not wider than `page_width` if possible."""
         widths = self.fitted_widths(page_width)
         shown = [index for index, width in enumerate(widths) if width]
         for cells in ([column.header for column in self.columns], None, *self.rows):
@@ -53,7 +53,7 @@ class Grid:
                 yield BETWEEN.join(parts).rstrip()
 
     def fitted_widths(self, page_width: int) -> list[int]:
-        """A width for each column, 0 for those left out."""
+        """Width of each column, 0 for dropped ones."""
         natural = [
             max(cell_len(text) for text in (column.header, *(row[index] for row in self.rows)))
             for index, column in enumerate(self.columns)
@@ -62,9 +62,9 @@ class Grid:
 
 
 def fitted_widths(columns: Sequence[Column], natural: Sequence[int], page_width: int) -> list[int]:
-    """Widths that fit the page, of columns that would be `natural` ones wide; 0 for those left out.
+    """Widths that fit the page, for columns with `natural` widths; 0 for dropped ones.
 
-    If it cannot be helped, they do not fit.
+    If that is impossible, they exceed it.
     """
     for is_left_out in _choices(columns):
         widths = [0 if out else width for out, width in zip(is_left_out, natural, strict=True)]
@@ -74,13 +74,13 @@ def fitted_widths(columns: Sequence[Column], natural: Sequence[int], page_width:
 
 
 def _choices(columns: Sequence[Column]) -> Iterator[list[bool]]:
-    """Which columns are left out: none, then more and more in the order of `drop`."""
+    """Sets of dropped columns: none, then more and more in the order of `drop`."""
     for level in range(max(column.drop for column in columns) + 1):
         yield [0 < column.drop <= level for column in columns]
 
 
 def _shorten(columns: Sequence[Column], widths: list[int], excess: int) -> bool:
-    """Take `excess` from the widest text columns; False when that is not enough."""
+    """Remove `excess` from the widest text columns; False if that is not enough."""
     texts = [index for index, column in enumerate(columns) if column.is_text]
     for _ in range(excess):
         longer = [index for index in texts if widths[index] > columns[index].least]
@@ -91,14 +91,14 @@ def _shorten(columns: Sequence[Column], widths: list[int], excess: int) -> bool:
 
 
 def aligned(cell: str, width: int, is_text: bool) -> str:
-    """The cell in exactly `width` columns; what does not fit ends in …"""
+    """The cell padded to exactly `width` columns; longer text is cut and ends in …"""
     if cell_len(cell) > width:
         return set_cell_size(cell, width - 1) + "…"
     return cell + " " * (width - cell_len(cell)) if is_text else cell.rjust(width)
 
 
 def folded(line: str, width: int) -> list[str]:
-    """A line in pieces that are no wider; cut between words, except words that are too wide.
+    """Wrap a line to the width; break between words, except in words that are too wide.
 
     >>> folded("a page of seven columns", 7)
     ['a page', 'of', 'seven', 'columns']
@@ -119,6 +119,6 @@ def folded(line: str, width: int) -> list[str]:
 
 
 def total(widths: Iterable[int]) -> int:
-    """Width of a line of columns; those of width 0 are not there."""
+    """Width of a line of columns; those of width 0 are absent."""
     shown: Sequence[int] = [width for width in widths if width]
     return sum(shown) + len(BETWEEN) * (len(shown) - 1)

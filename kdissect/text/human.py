@@ -1,10 +1,10 @@
-"""Numbers as people read them; each fits ten columns."""
+"""Human-readable numbers; each fits ten columns."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-# Characters of a name from the wire that a page, a sentence or a finding shows. Kafka's own names
-# (topics up to 249, most far shorter) are told apart by their beginnings as a rule.
+# Number of characters shown of a name from the wire on a page, in a sentence or a finding. Kafka's
+# own names (topics up to 249, most far shorter) usually differ at their beginnings.
 NAME_LENGTH = 120
 TEXT_LENGTH = 500  # and of a broker's message
 
@@ -13,7 +13,7 @@ _DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def count(number: int) -> str:
-    """Thousands apart by a narrow space.
+    """Format a number with a narrow space between thousands.
 
     >>> count(1234567).replace(chr(0x202F), "_")
     '1_234_567'
@@ -22,7 +22,7 @@ def count(number: int) -> str:
 
 
 def cut(text: str, most: int = NAME_LENGTH) -> str:
-    """At most the first `most` characters of a text from the wire, and how many more there are.
+    """At most the first `most` characters of a text from the wire, and the number of others.
 
     >>> cut("orders"), cut("a" * 30_000, 3).replace(chr(0x202F), "_")
     ('orders', 'aaa… (29_997 more characters)')
@@ -33,7 +33,7 @@ def cut(text: str, most: int = NAME_LENGTH) -> str:
 
 
 def cut_all(value: Any, most: int = TEXT_LENGTH) -> Any:
-    """A value of dicts and lists with every text in it cut."""
+    """A value of dicts and lists with all texts in it truncated."""
     if isinstance(value, str):
         return cut(value, most)
     if isinstance(value, dict):
@@ -66,7 +66,7 @@ def size(number: float) -> str:
 
 
 def rate(number: float) -> str:
-    """So many a second.
+    """Format a rate per second.
 
     >>> rate(0), rate(0.0333), rate(12.34), rate(12345.6).replace(chr(0x202F), "_")
     ('0', '0.0333', '12.3', '12_346')
@@ -107,7 +107,7 @@ def time(ns: int) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Per cent; "-" of nothing.
+    """Format a percentage; "-" if the whole is 0.
 
     >>> share(1, 3), share(0, 5), share(1, 1_000_000)
     ('33.3 %', '0 %', '<0.1 %')

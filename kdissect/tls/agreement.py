@@ -1,7 +1,8 @@
-"""`Agreement`: what the two sides of a TLS session agreed on, and the keys that follow from it.
+"""`Agreement`: the negotiated parameters of a TLS session, and the keys derived from them.
 
-Takes the handshake messages of both directions and gives `Epochs` for each. The keys of a direction
-need both hellos: the server's says version and cipher suite, the client's which secrets they are.
+Takes the handshake messages of both directions and returns `Epochs` for each. The keys of a
+direction need both hellos: the server's has version and cipher suite, the client's identifies the
+secrets.
 """
 
 from typing import Final
@@ -29,7 +30,7 @@ VERSIONS: Final = {
     0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3",
 }  # fmt: skip
 DECRYPTED_VERSIONS: Final = range(0x0301, 0x0305)
-# What became of early data: the server says it in EncryptedExtensions, which may be lost.
+# Fate of early data: the server reports it in EncryptedExtensions, which may be lost.
 NO_EARLY_DATA: Final = ""
 OFFERED: Final = "offered"
 ACCEPTED: Final = "accepted"
@@ -47,7 +48,7 @@ LOSS: Final = "loss"
 
 
 class Agreement:
-    """Of one connection; `client` is the client's direction, -1 while that is not known."""
+    """Of one connection; `client` is the client's direction, -1 while unknown."""
 
     def __init__(self, keys: KeyLog, masters: Masters, reports: Reports) -> None:
         self.client = -1
@@ -57,14 +58,14 @@ class Agreement:
         self.is_resumed: bool | None = None
         self.early_data = NO_EARLY_DATA
         self.hellos: list[Hello | None] = [None, None]
-        # Why there are no keys although both hellos are known.
+        # Reason why there are no keys although both hellos are known.
         self.lack = ""
         self._keys = keys
         self._masters = masters
         self._reports = reports
 
     def move_to(self, keys: KeyLog, masters: Masters) -> None:
-        """Go on with these secrets."""
+        """Continue with these secrets."""
         self._keys = keys
         self._masters = masters
 
@@ -75,12 +76,12 @@ class Agreement:
 
     @property
     def server_name(self) -> str:
-        """What the client asked for, "" when that is not known."""
+        """Server name requested by the client, "" if unknown."""
         hello = self.hellos[self.client] if self.client >= 0 else None
         return hello.server_name if hello is not None else ""
 
     def take(self, direction: int, message: int, body: bytes) -> bool:
-        """A handshake message; whether what waits for keys can go on."""
+        """Process a handshake message; return whether waiting records can proceed."""
         if message == hellos.CLIENT_HELLO:
             hello = hellos.read_client_hello(body)
             if hello is None:
@@ -104,7 +105,7 @@ class Agreement:
         return False
 
     def make_epochs(self, direction: int) -> Epochs | None:
-        """The keys that come next in a direction; None when they are not known."""
+        """Create the next keys of a direction; None if they are unknown."""
         client, server = self._pair()
         suite = suite_of(server.suite)
         if self.version not in DECRYPTED_VERSIONS or suite is None or server.compression:
@@ -123,7 +124,7 @@ class Agreement:
 
     @property
     def missing_hello(self) -> str:
-        """Which hello is not known, "" when both are."""
+        """Which hello is unknown, "" if none."""
         if self.client < 0:
             return NO_HELLOS
         if self.hellos[self.client] is None:
@@ -131,7 +132,7 @@ class Agreement:
         return NO_SERVER_HELLO if self.hellos[1 - self.client] is None else ""
 
     def note_missing_hello(self) -> None:
-        """Tell of secrets that are of no use without the server's hello."""
+        """Report secrets that are useless without the server's hello."""
         client = self.hellos[self.client] if self.client >= 0 else None
         if self.missing_hello != NO_SERVER_HELLO or client is None:
             return
@@ -167,7 +168,7 @@ class Agreement:
             self.is_resumed = bool(server.session_id) and server.session_id == client.session_id
 
     def _pair(self) -> tuple[Hello, Hello]:
-        """The hellos of client and server, both known."""
+        """Hellos of client and server, both known."""
         client, server = self.hellos[self.client], self.hellos[1 - self.client]
         assert client is not None and server is not None  # noqa: PT018, S101
         return client, server
@@ -198,7 +199,7 @@ class Agreement:
         return TrafficKeys(suite, (handshake, traffic), is_behind_early=True)
 
     def _master(self, client: Hello, server: Hello) -> bytes | None:
-        """The log's, or that of the session which is resumed."""
+        """Master secret of the log, or of the resumed session."""
         master = self._keys.find(MASTER, client.random)
         if master is None and server.session_id:
             master = self._keys.find(SESSION, server.session_id)
@@ -215,10 +216,10 @@ class Agreement:
             if master is not None:
                 self._masters.add(ticket, master)
 
-    # What is told
+    # Reports
 
     def _note_unsupported(self, client: Hello, server: Hello) -> None:
-        """Keys that are known, but of no use."""
+        """Report keys that are known, but cannot be used."""
         self.lack = UNSUPPORTED
         if self._keys.has_any(client.random, server.session_id):
             what = f"compression method {server.compression}" if server.compression else "this"

@@ -1,7 +1,7 @@
-"""`Opener`: records of one direction under one set of keys, to their plaintext.
+"""`Opener`: decrypt records of one direction under one set of keys.
 
-The only place that needs the package `cryptography`, which is imported when the first opener is
-made. An opener remembers nothing but what TLS 1.0 chains from record to record: the caller counts.
+The only module that needs the package `cryptography`, which is imported when the first opener is
+created. An opener's only state is what TLS 1.0 chains from record to record: the caller counts.
 
     additional data = 8 bytes sequence number, type, version, 2 bytes plaintext length   (1.2)
                     = the record's header                                                (1.3)
@@ -15,26 +15,25 @@ from kdissect.tls.suites import CBC, Suite
 
 BLOCK: Final = 16
 EXPLICIT_NONCE: Final = 8
-INNER_TYPE: Final = 1  # the byte behind the content of TLS 1.3
+INNER_TYPE: Final = 1  # the byte after the content in TLS 1.3
 
 
 class Opener:
-    """Gives the plaintext of records; base of one class a kind of protection.
+    """Decrypts records; base class, with one subclass for each kind of protection.
 
-    `overhead` is how many bytes longer than its content a record is, header not counted, when that
-    is the same for every record without padding; -1 when it is not. `prefix` is how many of them
-    are before the content.
+    `overhead` is the length of a record beyond its content, without header, if that is the same for
+    every record without padding; else -1. `prefix` is the part of it before the content.
     """
 
     overhead = -1
     prefix = 0
 
     def open(self, kind: int, version: int, sequence: int, body: bytes) -> tuple[int, bytes] | None:
-        """Type and content of a record; None when it is not authentic under this number."""
+        """Type and content of a record; None if it is not authentic under this number."""
         raise NotImplementedError
 
     def pass_over(self, body: bytes) -> None:
-        """A record that was not opened; b"" when it was not captured whole."""
+        """Skip a record that was not decrypted; b"" if it was not captured whole."""
 
 
 class AeadOpener(Opener):
@@ -74,7 +73,7 @@ class Tls13Opener(Opener):
         if inner is None:
             return None
         content = inner.rstrip(b"\x00")
-        # All zeros is a protocol error; there is no type then, and nothing is lost.
+        # All zeros is a protocol error; the record has no type then, and nothing is lost.
         return (content[-1], content[:-1]) if content else (0, b"")
 
 
@@ -89,10 +88,10 @@ class CbcOpener(Opener):
         self._mac = suite.mac
         self._mac_size = suite.mac_size
         self._is_mac_outside = is_mac_outside
-        # TLS 1.0 goes on from the last block of the record before; b"" when that is not known.
+        # TLS 1.0 continues from the last block of the previous record; b"" if unknown.
         self._is_chained = version == TLS_1_0
         self._iv = keys.iv
-        # A MAC outside says nothing of that block: it is that of the record before this number.
+        # A MAC outside does not cover that block: it is the one of the record before this number.
         self._iv_sequence = 0
         self.prefix = 0 if self._is_chained else BLOCK
 
@@ -113,7 +112,7 @@ class CbcOpener(Opener):
             content = padded[: max(end, 0)]
         else:
             end -= self._mac_size
-            # A padding longer than the record would take bytes from nowhere.
+            # A padding longer than the record would reach before its start.
             if end < 0:
                 return None
             content, tag = padded[:end], padded[end : end + self._mac_size]
@@ -132,7 +131,7 @@ class CbcOpener(Opener):
         self._iv_sequence = sequence + 1
 
     def _decrypted(self, sealed: bytes) -> bytes | None:
-        """With MAC and padding; None when it is no whole number of blocks."""
+        """Decrypt, including MAC and padding; None unless it is a whole number of blocks."""
         from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
         iv = self._iv
@@ -152,7 +151,7 @@ class CbcOpener(Opener):
 
 
 class Aead:
-    """An AEAD cipher of `cryptography` whose refusal is None."""
+    """An AEAD cipher of `cryptography` that returns None on failure."""
 
     def __init__(self, cipher: Any) -> None:
         from cryptography.exceptions import InvalidTag
@@ -170,7 +169,7 @@ class Aead:
 def make_opener(
     version: int, suite: Suite, keys: RecordKeys, is_mac_outside: bool = False
 ) -> Opener:
-    """The opener of a direction."""
+    """Create the opener of a direction."""
     if version >= TLS_1_3:
         return Tls13Opener(suite, keys)
     if suite.kind == CBC:
@@ -189,5 +188,5 @@ def make_aead(suite: Suite, key: bytes) -> Aead:
 
 
 def nonce_of(iv: bytes, sequence: int) -> bytes:
-    """The 12 bytes of a record's nonce where it is not sent (RFC 8446, 5.3)."""
+    """The 12-byte nonce of a record if it is not sent (RFC 8446, 5.3)."""
     return (int.from_bytes(iv, "big") ^ sequence).to_bytes(12, "big")

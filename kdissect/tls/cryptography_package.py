@@ -1,10 +1,10 @@
-"""The package that decrypts, which not everybody has installed."""
+"""The optional package that decrypts TLS."""
 
 from kdissect.system.extras import missing_extra
 
 
 def missing_text() -> str:
-    """The error where TLS is to be decrypted without the package."""
+    """Error text for decryption of TLS without the package."""
     return missing_extra("TLS decryption", "tls")
 
 

@@ -1,4 +1,4 @@
-"""Keys out of secrets: the PRF of TLS 1.0 to 1.2 (RFC 2246, 5246), HKDF of TLS 1.3 (RFC 8446)."""
+"""Key derivation: the PRF of TLS 1.0 to 1.2 (RFC 2246, 5246), HKDF of TLS 1.3 (RFC 8446)."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ TLS_1_3 = 0x0304
 
 
 class RecordKeys(NamedTuple):
-    """What protects the records of one direction; `mac_key` is b"" for AEAD."""
+    """Keys that protect the records of one direction; `mac_key` is b"" for AEAD."""
 
     key: bytes
     iv: bytes
@@ -22,7 +22,7 @@ class RecordKeys(NamedTuple):
 def keys_of_master(
     version: int, suite: Suite, master: bytes, client_random: bytes, server_random: bytes
 ) -> tuple[RecordKeys, RecordKeys]:
-    """The client's and the server's keys of a session of TLS 1.0 to 1.2 (RFC 5246, 6.3)."""
+    """Client and server keys of a session of TLS 1.0 to 1.2 (RFC 5246, 6.3)."""
     iv_size = _fixed_iv_size(version, suite)
     sizes = [suite.mac_size, suite.mac_size, suite.key_size, suite.key_size, iv_size, iv_size]
     randoms = server_random + client_random
@@ -35,21 +35,21 @@ def keys_of_master(
 
 
 def keys_of_secret(suite: Suite, secret: bytes) -> RecordKeys:
-    """The keys that a traffic secret of TLS 1.3 gives (RFC 8446, 7.3)."""
+    """Keys derived from a traffic secret of TLS 1.3 (RFC 8446, 7.3)."""
     key = expand_label(suite.hash, secret, b"key", suite.key_size)
     return RecordKeys(key, expand_label(suite.hash, secret, b"iv", 12), b"")
 
 
 def next_secret(suite: Suite, secret: bytes) -> bytes:
-    """The traffic secret after a KeyUpdate (RFC 8446, 7.2)."""
+    """Traffic secret after a KeyUpdate (RFC 8446, 7.2)."""
     return expand_label(suite.hash, secret, b"traffic upd", len(secret))
 
 
 def prf(version: int, name: str, secret: bytes, label: bytes, seed: bytes, size: int) -> bytes:
-    """The pseudorandom function; `name` is the hash that TLS 1.2 takes."""
+    """The pseudorandom function; `name` is the hash used by TLS 1.2."""
     if version >= TLS_1_2:
         return p_hash(name, secret, label + seed, size)
-    # The halves share the middle byte of a secret with an odd length.
+    # The halves share the middle byte of a secret of odd length.
     half = (len(secret) + 1) // 2
     left = p_hash("md5", secret[:half], label + seed, size)
     right = p_hash("sha1", secret[len(secret) - half :], label + seed, size)
@@ -79,7 +79,7 @@ def expand_label(name: str, secret: bytes, label: bytes, size: int) -> bytes:
 
 
 def _fixed_iv_size(version: int, suite: Suite) -> int:
-    """Bytes of the key block that are IV: what the records do not bring themselves."""
+    """Bytes of the key block used as IV: the part that records do not carry themselves."""
     if suite.kind == CBC:
         return 16 if version == TLS_1_0 else 0
     return 12 if suite.cipher == "ChaCha20-Poly1305" else 4

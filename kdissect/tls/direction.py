@@ -1,7 +1,7 @@
-"""`Half`: one direction of a TLS session, from its records to its plaintext.
+"""`Half`: decrypt one direction of a TLS session, from records to plaintext.
 
-A hole becomes one Gap: its plaintext's length is known when all records have the same overhead and
-their number is found by trying; else `Gap.is_exact` is false.
+A hole becomes one Gap: its plaintext's length is known if all records have the same overhead and
+their number is found by trying; otherwise `Gap.is_exact` is false.
 """
 
 from itertools import pairwise
@@ -19,10 +19,10 @@ from kdissect.tls.records import (
     RecordCutter,
 )
 
-# Records in a row that no key opens before a direction is given up. A server's handshake without
-# the handshake's secrets is some records more than its four messages.
+# Consecutive records that no key decrypts before a direction is given up. A server's handshake
+# without handshake secrets has some more records than its four messages.
 MAX_FAILURES: Final = 16
-# What a record that waits takes beside its bytes; an empty one has five.
+# Memory of a waiting record in addition to its bytes; an empty one has five.
 WAITING_COST: Final = 512
 
 
@@ -37,44 +37,44 @@ class Half:
         self.epochs: Epochs | None = None
         self.waiting: list[Record | Hole] = []
         self.is_given_up = False
-        # A hole where the hello should be: it will not come.
+        # A hole where the hello should be: it is lost.
         self.is_hello_lost = not is_start
-        # Captured bytes that came in, that stayed encrypted; plaintext bytes that went out.
+        # Captured bytes in; bytes still encrypted; plaintext bytes out.
         self.taken = 0
         self.encrypted = 0
         self.given = 0
-        # The last hole since the last plaintext, None for none.
+        # The last hole since the last plaintext, or None.
         self.hole: Hole | None = None
         self._connection = connection
         self._waiting_size = 0
         self._failures = 0
         # Plaintext position of the next byte.
         self._position = 0
-        # What is missing since the last plaintext: stream bytes, how many records, whether that is
+        # Missing data since the last plaintext: stream bytes, number of records, whether that is
         # known.
         self._lost = 0
         self._lost_records = 0
         self._is_count_sure = True
-        self.has_early_data = False  # and the server accepted it, as far as is known
+        self.has_early_data = False  # and the server accepted it, as far as known
         self._is_padded = False  # a record had a padding, so others may
 
     def be_of(self, connection: Connection) -> None:
-        """Go on as that of the same connection, known by another value."""
+        """Continue with another value of the same connection."""
         self._connection = connection
 
     @property
     def held(self) -> int:
-        """Memory that is taken by what is held."""
+        """Memory of held data."""
         waiting = self._waiting_size + len(self.waiting) * WAITING_COST
         return self.cutter.held + waiting + self.messages.held
 
     @property
     def own(self) -> int:
-        """Bytes that are TLS's own: neither plaintext nor still encrypted."""
+        """Bytes of TLS itself: neither plaintext nor still encrypted."""
         return self.taken - self.given - self.encrypted
 
     def take(self, event: Chunk | Gap) -> list[Record | Hole]:
-        """The records and holes that an event completes; all bytes are counted here."""
+        """Records and holes that an event completes; all bytes are counted here."""
         if isinstance(event, Gap):
             return [] if self.is_given_up else self.cutter.skip(event)
         size = event.end - event.start
@@ -87,18 +87,18 @@ class Half:
         return self.cutter.feed(event)
 
     def wait(self, one: Record | Hole) -> None:
-        """Keep it until the keys are known."""
+        """Hold the record until the keys are known."""
         self.waiting.append(one)
         self._waiting_size += captured_size(one)
 
     def take_waiting(self) -> list[Record | Hole]:
-        """What waited."""
+        """Return the held records."""
         waiting, self.waiting = self.waiting, []
         self._waiting_size = 0
         return waiting
 
     def give_up(self) -> None:
-        """From here on bytes are only counted."""
+        """Give up decryption; further bytes are only counted."""
         if not self.is_given_up:
             self.is_given_up = True
             self.encrypted += self.cutter.captured + self._waiting_size
@@ -107,14 +107,14 @@ class Half:
             self.take_waiting()
 
     def begin(self, epochs: Epochs) -> None:
-        """The keys of the records from here on."""
+        """Set the keys of the next records."""
         self.epochs = epochs
         if self.hole is not None:
             # The records before this one under the same keys may have been in the hole.
             epochs.lose(self._lost, -1)
 
     def open(self, record: Record) -> Opened | None:
-        """A record in clear; None when the keys do not open it."""
+        """Decrypt a record; None if the keys do not fit."""
         opened = None if self.epochs is None else self.epochs.open(record)
         if opened is not None:
             self._failures = 0
@@ -124,7 +124,7 @@ class Half:
         return opened
 
     def give(self, record: Record, opened: Opened, out: list[Event]) -> None:
-        """Application data becomes chunks, behind a gap when something was lost."""
+        """Turn application data into chunks, after a gap if something was lost."""
         content = opened.content
         overhead = len(record.body) - len(content)
         if isinstance(self.epochs, TrafficKeys) and overhead != self.epochs.overhead:
@@ -143,7 +143,7 @@ class Half:
         self.given += len(content)
 
     def lose(self, hole: Hole) -> None:
-        """Records that are not whole."""
+        """Count incomplete records as lost."""
         self.encrypted += hole.captured
         self.messages.reset()
         self.hole = hole
@@ -156,15 +156,15 @@ class Half:
             self._is_count_sure = False
 
     def fail(self, record: Record, is_early: bool, is_rejected: bool) -> bool:
-        """A record that no key opens is lost like one in a hole; whether that are too many.
+        """Count a record that no key decrypts as lost; return whether those are too many.
 
-        With `is_early` it may be early data, which is no loss when the server rejected it: the
-        client says it again.
+        If `is_early` it may be early data, which is no loss when the server rejected it: the client
+        sends it again.
         """
         size = captured_size(record)
         self.encrypted += size
         self.messages.reset()
-        # Where many numbers are tried, not even early data may fail for long.
+        # If many numbers are tried, even early data may not fail for long.
         if not is_early or (self.epochs is not None and self.epochs.unsure):
             self._failures += 1
         if self._failures >= MAX_FAILURES:
@@ -181,20 +181,20 @@ class Half:
         return False
 
     def end_handshake(self) -> None:
-        """What was lost before is no application data, unless early data was given or lost."""
+        """End the handshake: earlier losses are no application data, except for early data."""
         if self.has_early_data:
             self._is_count_sure = self.hole is None
         else:
             self.forget_loss()
 
     def forget_loss(self) -> None:
-        """There was no application data in what was lost, or a gap told it."""
+        """Reset the loss: it had no application data, or was reported by a gap."""
         self.hole = None
         self._lost = self._lost_records = 0
         self._is_count_sure = True
 
     def _give_gap(self, hole: Hole, out: list[Event]) -> None:
-        """One gap for all that was lost since the last plaintext."""
+        """Return one gap for everything lost since the last plaintext."""
         overhead = -1 if self.epochs is None else self.epochs.overhead
         is_exact = self._is_count_sure and overhead >= 0 and self.given > 0 and not self._is_padded
         length = self._lost - max(self._lost_records, 1) * (HEADER_SIZE + max(overhead, 0))
@@ -214,14 +214,14 @@ class Half:
 
 
 def captured_size(one: Record | Hole) -> int:
-    """Captured stream bytes of a record, header included, or in a hole."""
+    """Captured stream bytes of a record, including its header, or in a hole."""
     return one.captured if isinstance(one, Hole) else HEADER_SIZE + len(one.body)
 
 
 def spread(size: int, base: int, marks: list[Mark]) -> list[tuple[int, int, Mark]]:
-    """Which of `size` content bytes, the first at stream position `base`, came in which packet.
+    """Assign `size` content bytes, the first at stream position `base`, to packets.
 
-    The last one came, as far as its reader can tell, with the packet that completed the record.
+    The last byte is assigned to the packet that completed the record.
     """
     parts: list[tuple[int, int, Mark]] = []
     at = 0

@@ -1,7 +1,7 @@
-"""Which keys a direction's records are under, and under which number: one key after the other.
+"""Keys and record numbers of a direction: one epoch of keys after the other.
 
-Records are numbered from 0 under every key, and the number is not sent but authenticated, so after
-a loss it is found by trying. An epoch is the time between two changes of keys:
+Records are numbered from 0 for each key. The number is not sent but authenticated, so after a loss
+it is found by trying. An epoch is the period between two key changes:
 
     TLS 1.0 to 1.2   one from each ChangeCipherSpec to the next
     TLS 1.3          (early data, then) handshake, then application data, then one more for each
@@ -16,11 +16,11 @@ from kdissect.tls.derivation import TLS_1_3, keys_of_secret, next_secret
 from kdissect.tls.records import HEADER_SIZE, Record
 from kdissect.tls.suites import Suite
 
-# Record numbers tried on one record at most: 16 MiB of lost full records, 5 ms of trying.
+# Record numbers tried for one record at most: 16 MiB of lost full records, 5 ms of trying.
 MAX_TRIES: Final = 1024
-# The smallest record: its header, an explicit nonce or the type inside, and a tag.
+# The smallest record: its header, an explicit nonce or the inner type, and a tag.
 SMALLEST_RECORD: Final = HEADER_SIZE + 1 + 16
-# KeyUpdates that a loss may have taken with it, and records under the newest keys.
+# KeyUpdates that may have been lost, and records under the newest keys.
 LOST_UPDATES: Final = 2
 EARLY_EPOCH: Final = -1
 HANDSHAKE_EPOCH: Final = 0
@@ -28,7 +28,7 @@ APPLICATION_EPOCH: Final = 1
 
 
 class Opened(NamedTuple):
-    """A record in clear; `passed` is how many numbers were left out, -1 when keys changed too."""
+    """A decrypted record; `passed` is the count of skipped numbers, -1 if keys changed too."""
 
     kind: int
     content: bytes
@@ -41,7 +41,7 @@ class Epochs:
 
     def __init__(self) -> None:
         self.sequence = 0
-        # How many records more than were seen there may have been: what a hole adds.
+        # Maximum number of records that may have been lost in holes.
         self.unsure = 0
 
     @property
@@ -50,18 +50,18 @@ class Epochs:
         raise NotImplementedError
 
     def open(self, record: Record) -> Opened | None:
-        """The record in clear, and go on behind it; None when no key that there is fits."""
+        """Decrypt the record and advance; None if no available key fits."""
         raise NotImplementedError
 
     def lose(self, length: int, count: int) -> None:
-        """`length` bytes of records were lost; `count` of them, -1 when that is not known."""
+        """`length` bytes of records were lost; `count` of them, -1 if unknown."""
         if count >= 0:
             self.sequence += count
         else:
             self.unsure = min(MAX_TRIES, self.unsure + length // SMALLEST_RECORD + 1)
 
     def _pass_over(self) -> None:
-        """A record was not opened: it has a number, unless it was none after a hole."""
+        """Count a record not decrypted: it has a number, unless it was none after a hole."""
         if self.unsure:
             self.unsure = min(MAX_TRIES, self.unsure + 1)
         else:
@@ -100,8 +100,9 @@ class SessionKeys(Epochs):
 class TrafficKeys(Epochs):
     """The epochs of TLS 1.3; `secrets` are those of handshake and application data, or None.
 
-    `early` is that of early data, which then is the first epoch. With `is_behind_early` early data
-    comes that is not decrypted: until a record opens those that do not have no number.
+    `early` is that of early data, which then is the first epoch. With `is_behind_early`,
+    undecryptable early data precedes: until the first record is decrypted, failing ones have no
+    number.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class TrafficKeys(Epochs):
         return -1 if opener is None else opener.overhead
 
     def advance(self) -> None:
-        """The keys change after the record that was opened last."""
+        """Change the keys after the last decrypted record."""
         self._go(self.epoch + 1, 0)
 
     def open(self, record: Record) -> Opened | None:
@@ -145,7 +146,7 @@ class TrafficKeys(Epochs):
         return None
 
     def _numbers(self) -> Iterator[tuple[int, int]]:
-        """Epochs and numbers that the next record may have, the likely ones first."""
+        """Epochs and numbers that the next record may have, the most likely first."""
         yield self.epoch, self.sequence
         for ahead in range(1, self.unsure + 1):
             yield self.epoch, self.sequence + ahead

@@ -1,4 +1,4 @@
-"""Handshake messages of TLS 1.0 to 1.3, and what the hellos say in clear.
+"""Handshake messages of TLS 1.0 to 1.3, and the clear-text content of hellos.
 
 message     = type, uint24 size, body                             (RFC 8446, 4)
 ClientHello = version, 32 bytes random, session id, suites, compressions, extensions
@@ -18,7 +18,7 @@ KEY_UPDATE: Final = 24
 # And HelloRequest, HelloVerifyRequest, certificates, key exchanges, CertificateStatus, -Url.
 TYPES: Final = frozenset((0, 1, 2, 3, 4, 5, 8, 11, 12, 13, 14, 15, 16, 20, 21, 22, 24, 25))
 MESSAGE_HEADER: Final = 4
-# A chain of certificates; what is larger is not read.
+# Limit for a certificate chain; larger messages are not read.
 MAX_MESSAGE_SIZE: Final = 256 << 10
 HELLO_RETRY_RANDOM: Final = bytes.fromhex(
     "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c"
@@ -49,18 +49,18 @@ class Hello(NamedTuple):
 
     @property
     def is_retry(self) -> bool:
-        """A ServerHello that asks for another ClientHello."""
+        """Whether a ServerHello requests another ClientHello."""
         return self.random == HELLO_RETRY_RANDOM
 
     @property
     def negotiated_version(self) -> int:
-        """Of a ServerHello."""
+        """Version negotiated by a ServerHello."""
         chosen = self.extensions.get(SUPPORTED_VERSIONS, b"")
         return int.from_bytes(chosen, "big") if len(chosen) == 2 else self.version
 
     @property
     def server_name(self) -> str:
-        """Of a ClientHello: the host name, "" when there is none."""
+        """Host name in a ClientHello, "" if there is none."""
         # uint16 size of the list, then for each a type (0 is a host name), uint16 size, name
         names = self.extensions.get(SERVER_NAME, b"")
         size = int.from_bytes(names[3:5], "big")
@@ -74,7 +74,7 @@ class Hello(NamedTuple):
 
 
 class Messages:
-    """Puts handshake messages together from the contents of records."""
+    """Reassembles handshake messages from the contents of records."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -86,7 +86,7 @@ class Messages:
     def feed(self, content: bytes) -> list[tuple[int, bytes]]:
         """Types and bodies of the messages that a record completes.
 
-        Rubbish, which is there after a loss or under wrong keys, is let go.
+        Invalid data, as after a loss or with wrong keys, is dropped.
         """
         self._buffer += content
         found: list[tuple[int, bytes]] = []
@@ -105,12 +105,12 @@ class Messages:
         return found
 
     def reset(self) -> None:
-        """What is held is not going on."""
+        """Drop an incomplete message that will not be continued."""
         self._buffer.clear()
 
 
 class _Cursor:
-    """Reads lengths and bytes; past the end `is_over` is set and all is empty."""
+    """Reads lengths and bytes; past the end `is_over` is set and results are empty."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -129,12 +129,12 @@ class _Cursor:
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, size: int) -> bytes:
-        """Bytes behind their length, which has `size` bytes."""
+        """Bytes after their length, which has `size` bytes."""
         return self.take(self.number(size))
 
 
 def read_client_hello(body: bytes) -> Hello | None:
-    """A ClientHello; None when it is none."""
+    """Parse a ClientHello; None if it is not one."""
     cursor = _Cursor(body)
     version, random = cursor.number(2), cursor.take(RANDOM_SIZE)
     session_id = cursor.vector(1)
@@ -146,7 +146,7 @@ def read_client_hello(body: bytes) -> Hello | None:
 
 
 def read_server_hello(body: bytes) -> Hello | None:
-    """A ServerHello; None when it is none."""
+    """Parse a ServerHello; None if it is not one."""
     cursor = _Cursor(body)
     version, random = cursor.number(2), cursor.take(RANDOM_SIZE)
     session_id = cursor.vector(1)
@@ -158,7 +158,7 @@ def read_server_hello(body: bytes) -> Hello | None:
 
 
 def read_extensions(data: bytes) -> Extensions:
-    """Extensions by type, as far as they can be read; `data` begins with their size."""
+    """Extensions by type, as far as readable; `data` begins with their size."""
     cursor = _Cursor(_Cursor(data).vector(2) if data else b"")
     found: Extensions = {}
     while len(cursor.data) - cursor.at >= 4:
@@ -171,7 +171,7 @@ def read_extensions(data: bytes) -> Extensions:
 
 
 def alpn_of(extensions: Extensions) -> str:
-    """The protocol that a server chose, "" for none."""
+    """Protocol chosen by a server, "" for none."""
     # uint16 size of the list, then one name with a uint8 size
     names = extensions.get(ALPN, b"")
     if len(names) < 3 or 3 + names[2] > len(names):
@@ -180,7 +180,7 @@ def alpn_of(extensions: Extensions) -> str:
 
 
 def ticket_of(body: bytes) -> bytes:
-    """The ticket of a NewSessionTicket of TLS 1.2; b"" when it is none (RFC 5077, 3.3)."""
+    """Ticket of a TLS 1.2 NewSessionTicket; b"" if invalid (RFC 5077, 3.3)."""
     cursor = _Cursor(body)
     cursor.take(4)
     ticket = cursor.vector(2)
@@ -188,5 +188,5 @@ def ticket_of(body: bytes) -> bytes:
 
 
 def text_of(name: bytes) -> str:
-    """Text from the wire, which should be ASCII."""
+    """Decode text from the wire, which should be ASCII."""
     return name[:LONGEST_NAME].decode("ascii", "backslashreplace")

@@ -4,8 +4,8 @@
          | "RSA Session-ID:" hex digits SP "Master-Key:" hex digits
 
 https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html; the second form is OpenSSL's and
-Wireshark's, for sessions of TLS 1.0 to 1.2 by the id that the server gave them. No text that leaves
-this module has anything of a line in it but its number.
+Wireshark's, for sessions of TLS 1.0 to 1.2 by the id that the server gave them. Messages of this
+module contain the number of a line, but none of its content.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,9 @@ USED: Final = frozenset(
     (MASTER, CLIENT_EARLY, CLIENT_HANDSHAKE, SERVER_HANDSHAKE, CLIENT_TRAFFIC, SERVER_TRAFFIC)
 )
 SESSION: Final = "RSA Session-ID"  # a master secret by session id instead of client random
-# Of exporters, of encrypted hellos, and premaster secrets: to make a master secret of one takes all
-# handshake messages where both sides can extended_master_secret, and newer programs write none.
+# For exporters and encrypted hellos, and premaster secrets: deriving a master secret from one needs
+# all handshake messages if both sides support extended_master_secret, and newer programs write
+# none.
 PASSED_OVER: Final = frozenset(
     ("EXPORTER_SECRET", "EARLY_EXPORTER_SECRET", "ECH_SECRET", "ECH_CONFIG", "RSA",
      "PMS_CLIENT_RANDOM")
@@ -36,17 +37,16 @@ RANDOM_SIZE: Final = 32
 LONGEST_SESSION_ID: Final = 32
 MASTER_SIZE: Final = 48
 SECRET_SIZES: Final = frozenset((MAC_SIZES["sha256"], MAC_SIZES["sha384"]))
-# Sessions of three lines of 180 bytes: a broker's log of a day, 100 MB here.
+# Sessions with three lines of 180 bytes: a broker's log of a day, 100 MB here.
 MAX_SECRETS: Final = 500_000
-MAX_BAD_LINES: Final = 10  # told of one by one
+MAX_BAD_LINES: Final = 10  # reported individually
 
 
 class KeyLog:
     """Secrets by label and client random, with the label SESSION by session id.
 
-    `problems` grows until the owner takes it away.
-    `read_more` is called once, when a secret is asked for that is not there: who made the log may
-    know where more of them are.
+    `problems` grows until the owner drains it. `read_more` is called once, if a requested secret is
+    missing, to read further logs.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class KeyLog:
         return f"<KeyLog of {len(self._secrets)} secrets>"
 
     def find(self, label: str, name: bytes) -> bytes | None:
-        """A secret, or None."""
+        """Return a secret, or None."""
         found = self._secrets.get((label, name))
         if found is None and self.read_more is not None:
             read_more, self.read_more = self.read_more, None
@@ -70,16 +70,16 @@ class KeyLog:
         return found
 
     def has_any(self, client_random: bytes, session_id: bytes = b"") -> bool:
-        """Whether there is any secret of a session."""
+        """Whether there is any session secret."""
         known = any((label, client_random) in self._secrets for label in USED)
         return known or (SESSION, session_id) in self._secrets
 
     def forget(self) -> None:
-        """Let go of all secrets; sessions that have theirs keep them."""
+        """Drop all secrets; sessions keep the ones they have."""
         self._secrets.clear()
 
     def add(self, content: bytes, name: str) -> None:
-        """Take the lines of a log; `name` is for problems."""
+        """Add the lines of a log; `name` is used in problems."""
         bad: list[int] = []
         for number, line in enumerate(content.splitlines(), 1):
             words = line.split()
@@ -96,14 +96,14 @@ class KeyLog:
             self._report("bad-keylog-line", text)
 
     def _add_line(self, words: list[bytes]) -> bool:
-        """Whether it is a line of a key log."""
+        """Add a line; return whether it is a key log line."""
         label = words[0].decode("ascii", "replace")
         if len(words) > 1 and words[1].startswith(SESSION_WORDS[1]):
             return self._add_session(words)
         if label in PASSED_OVER:
             return True
         if label not in USED:
-            # Later generations of traffic secrets follow from the first.
+            # Later generations of traffic secrets are derived from the first.
             return label.startswith(("CLIENT_TRAFFIC_SECRET_", "SERVER_TRAFFIC_SECRET_"))
         if len(words) != 3:
             return False
@@ -118,7 +118,7 @@ class KeyLog:
         return True
 
     def _add_session(self, words: list[bytes]) -> bool:
-        """Whether it is a line of OpenSSL's form."""
+        """Add a line in OpenSSL's form; return whether it is one."""
         parts = [word.partition(b":") for word in words]
         if tuple(part[0] for part in parts) != SESSION_WORDS:
             return False
@@ -128,7 +128,7 @@ class KeyLog:
             return False
         if len(name) > LONGEST_SESSION_ID or len(secret) != MASTER_SIZE:
             return False
-        if name:  # a session without an id is one with a ticket, and cannot be told from others
+        if name:  # a session without an id uses a ticket, and is indistinguishable from others
             self._secrets[SESSION, name] = secret
         return True
 
@@ -137,7 +137,7 @@ class KeyLog:
 
 
 def read_keylog(path: str | Path, log: KeyLog) -> None:
-    """Add the lines of a key log file; raises CaptureError when it cannot be read or is none."""
+    """Add the lines of a key log file; raises CaptureError if it is unreadable or not a key log."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -146,7 +146,7 @@ def read_keylog(path: str | Path, log: KeyLog) -> None:
 
 
 def add_keylog(content: bytes, name: str, log: KeyLog) -> None:
-    """Add the lines of a whole key log; raises CaptureError when it is none."""
+    """Add the lines of a whole key log; raises CaptureError if it is not one."""
     told = len(log.problems)
     known = len(log)
     log.add(content, name)

@@ -1,13 +1,13 @@
-"""`Masters`: what sessions of TLS 1.2 are resumed with."""
+"""`Masters`: master secrets for resumption of TLS 1.2 sessions."""
 
 from itertools import islice
 from typing import Final
 
 
 class Masters:
-    """Master secrets of sessions that may be resumed, by session id or ticket; TLS 1.2."""
+    """Master secrets of TLS 1.2 sessions that may be resumed, by session id or ticket."""
 
-    LIMIT: Final = 10_000  # a ticket is some 200 bytes
+    LIMIT: Final = 10_000  # a ticket has some 200 bytes
     FORGOTTEN: Final = LIMIT // 16  # the oldest go first: a dict is slow to find its first key
 
     def __init__(self) -> None:

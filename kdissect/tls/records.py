@@ -1,8 +1,8 @@
-"""Chunk | Gap of one direction → Record | Hole: cuts TLS records out of a byte stream.
+"""Chunk | Gap of one direction → Record | Hole: extract TLS records from a byte stream.
 
     record = type (20 to 24), version 03 0x, uint16 size, `size` bytes       (RFC 8446, 5.1)
 
-Nothing is decrypted here. What is known of the direction:
+Nothing is decrypted here. States of a direction:
 
     SEARCHING ──two headers in a row, or a record that ends with its segment──▶ AT_RECORD
     AT_RECORD ──impossible header, or a gap beyond the record──▶ SEARCHING
@@ -25,13 +25,13 @@ MAJOR_VERSION: Final = 3
 LAST_MINOR_VERSION: Final = 4
 # 16 KiB of content and 2 KiB for compression and protection (RFC 5246, 6.2.3).
 MAX_RECORD_SIZE: Final = (16 << 10) + (2 << 10)
-# What a mark takes: one for each segment, which may have one byte.
+# Memory of a mark: one for each segment, which may have one byte.
 MARK_COST: Final = 200
 LIKELY_HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]", re.DOTALL)
 
 
 class Mark(NamedTuple):
-    """From which stream position on bytes are of which packet."""
+    """Stream position from which on bytes are of a packet."""
 
     position: int
     time_ns: int
@@ -51,10 +51,10 @@ class Record(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """`length` stream bytes in which records are that are not whole; `captured` of them are there.
+    """`length` stream bytes with incomplete records; `captured` of them are available.
 
-    `records` is how many they are, -1 when that is not known; `gap` is the last one in it,
-    None when bytes were there, but were no records.
+    `records` is their number, -1 if unknown; `gap` is the last one in it, None if bytes were
+    captured, but were not records.
     """
 
     position: int
@@ -66,34 +66,34 @@ class Hole(NamedTuple):
 
 
 class RecordCutter:
-    """The records of one direction; without `is_start` the first bytes may be inside a record."""
+    """Records of one direction; without `is_start` the first bytes may be inside a record."""
 
     def __init__(self, is_start: bool) -> None:
         self._buffer = bytearray()
-        # Stream position of the first byte in the buffer, of the next byte to come.
+        # Stream positions of the first byte in the buffer and of the next byte to come.
         self._position = -1
         self._next = -1
         self._marks: list[Mark] = []
         self._is_searching = not is_start
-        # Where the bytes begin that are in no whole record, -1 for none; how many are captured.
+        # Start of the bytes that are in no whole record, -1 for none; number of captured ones.
         self._hole_position = -1
         self._hole_captured = 0
         self._gap: Gap | None = None
-        # Bytes to come of a record with a hole.
+        # Remaining bytes of a record with a hole.
         self._damaged = 0
 
     @property
     def held(self) -> int:
-        """Memory that is taken by bytes that wait for the rest of their record."""
+        """Memory of bytes that wait for the rest of their record."""
         return len(self._buffer) + len(self._marks) * MARK_COST
 
     @property
     def captured(self) -> int:
-        """Captured bytes that were given neither as a record nor as a hole yet."""
+        """Captured bytes not yet returned as a record or a hole."""
         return len(self._buffer) + self._hole_captured
 
     def feed(self, chunk: Chunk) -> list[Record | Hole]:
-        """The records that the chunk completes."""
+        """Records that the chunk completes."""
         if self._position < 0:
             self._position = chunk.position
         mark = mark_of(chunk)
@@ -118,7 +118,7 @@ class RecordCutter:
         return found
 
     def skip(self, gap: Gap) -> list[Record | Hole]:
-        """A gap in the stream; gives the hole when it is over already."""
+        """Process a gap in the stream; return the hole if it is complete."""
         found: list[Record | Hole] = []
         if self._position < 0:
             self._position = gap.position
@@ -144,7 +144,7 @@ class RecordCutter:
         return found
 
     def _missing(self) -> int:
-        """How many bytes of a record that was begun are to come; 0 when that is not known."""
+        """Remaining bytes of a record that was begun; 0 if unknown."""
         if len(self._buffer) < HEADER_SIZE:
             return 0
         return HEADER_SIZE + size_of(self._buffer, 0) - len(self._buffer)
@@ -172,7 +172,7 @@ class RecordCutter:
             self._advance(end)
 
     def _search(self, found: list[Record | Hole]) -> bool:
-        """Go to the next record that is one beyond doubt; False when more bytes are needed."""
+        """Find the next certain record; False if more bytes are needed."""
         at = 0
         while (match := LIKELY_HEADER.search(self._buffer, at)) is not None:
             at = match.start()
@@ -190,7 +190,7 @@ class RecordCutter:
                     self._end_hole(self._position, -1, self._marks[0], found)
                 return True
             if left < HEADER_SIZE:
-                # Its end, or what follows, is not there yet.
+                # Its end, or the next header, is not available yet.
                 self._drop(at)
                 return False
             at += 1
@@ -206,7 +206,7 @@ class RecordCutter:
         self._gap = None
 
     def _drop(self, size: int) -> None:
-        """These bytes are of no record that can be read."""
+        """Drop bytes that are not of a readable record."""
         if size == 0:
             return
         if self._hole_position < 0:
@@ -222,7 +222,7 @@ class RecordCutter:
             self._marks = []
 
     def _advance(self, size: int) -> None:
-        """Go behind a record that was given."""
+        """Advance past a record that was returned."""
         del self._buffer[:size]
         self._position += size
         self._marks = self._marks_from(self._position) if self._buffer else []
@@ -231,7 +231,7 @@ class RecordCutter:
         return [mark for mark in self._marks if mark.position < end]
 
     def _marks_from(self, start: int) -> list[Mark]:
-        """The marks of the bytes from `start` on."""
+        """Marks of the bytes from `start` on."""
         first = 0
         while first + 1 < len(self._marks) and self._marks[first + 1].position <= start:
             first += 1
@@ -243,7 +243,7 @@ def mark_of(event: Chunk | Gap) -> Mark:
 
 
 def size_of(data: bytes | bytearray, at: int) -> int:
-    """The size in the header at `at`."""
+    """Size in the header at `at`."""
     return data[at + 3] << 8 | data[at + 4]
 
 

@@ -1,4 +1,4 @@
-"""`Reports`: the problems of one connection's TLS, each kind once."""
+"""`Reports`: TLS problems of one connection, each kind once."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ ALERTS: Final = {
 
 
 class Reports:
-    """What went wrong; `problems` grows until the owner takes it away."""
+    """Collected problems; `problems` grows until the owner drains it."""
 
     def __init__(self, connection: Connection) -> None:
         self.problems: list[Problem] = []
@@ -30,11 +30,11 @@ class Reports:
         self._told: set[str] = set()
 
     def be_of(self, connection: Connection) -> None:
-        """Go on as that of the same connection, known by another value."""
+        """Continue with another value of the same connection."""
         self._connection = connection
 
     def tell(self, kind: str, text: str, mark: Mark | None = None, size: int = 0) -> None:
-        """A problem, once of its kind; without `mark` it is of the connection's last packet."""
+        """Report a problem, once per kind; without `mark` it is of the connection's last packet."""
         if kind in self._told:
             return
         self._told.add(kind)
@@ -49,7 +49,7 @@ class Reports:
         )
 
     def tell_refusal(self, client: int) -> None:
-        """A hello without an answer, when the capture has all there was."""
+        """Report a hello without an answer, if the capture is complete."""
         connection = self._connection
         if client < 0 or connection.closed_by not in ("fin", "rst"):
             return
@@ -59,7 +59,7 @@ class Reports:
             self.tell("tls-refused", text)
 
     def tell_alert(self, content: bytes, is_client: bool | None, is_new: bool, mark: Mark) -> None:
-        """An alert in clear or opened; `is_client` is None while no hello said who that is.
+        """Report an alert in clear or decrypted; `is_client` is None while no hello showed it.
 
         With `is_new` (TLS 1.3) no alert is a mere warning.
         """
@@ -72,6 +72,6 @@ class Reports:
             side = "client" if is_client else "broker"
             self.tell("tls-alert", f"the {side} ended TLS by the alert {alert}", mark)
         elif self._connection.clear_directions:
-            # Without a hello or words in clear nobody knows what it is about.
+            # Without a hello or clear text its cause is unknown.
             text = f"a client that does not speak TLS was answered by the TLS alert {alert}"
             self.tell("plain-client", text, mark)

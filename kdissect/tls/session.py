@@ -1,11 +1,10 @@
-"""`Session`: the TLS of one connection, both directions, from records to their plaintext.
+"""`Session`: TLS of one connection, both directions, from records to plaintext.
 
     hellos in clear ──▶ protected, keys known    content of application data becomes Chunks
                     └─▶ protected, without keys  bytes are only counted
 
-Each direction's keys need both hellos, so protected records wait for the other direction's hello
-when that comes late. What was agreed, and so the keys, is `Agreement`'s; how a direction's records
-become plaintext is `Half`'s.
+Each direction's keys need both hellos, so protected records wait for the other direction's hello if
+that is late. Negotiation and keys are in `Agreement`; decryption of a direction is in `Half`.
 """
 
 from kdissect.errors import Problem
@@ -43,7 +42,7 @@ from kdissect.tls.suites import suite_name
 
 
 class Session:
-    """The TLS of a connection."""
+    """TLS of a connection."""
 
     def __init__(
         self, connection: Connection, keys: KeyLog, masters: Masters, is_start: tuple[bool, bool]
@@ -51,17 +50,17 @@ class Session:
         self.connection = connection
         self._reports = Reports(connection)
         self._agreement = Agreement(keys, masters, self._reports)
-        self._reason = ""  # why it was given up
+        self._reason = ""  # why decryption was given up
         self._halves = (Half(connection, 0, is_start[0]), Half(connection, 1, is_start[1]))
 
     @property
     def held(self) -> int:
-        """Memory that is taken by what is held."""
+        """Memory of held data."""
         return self._halves[0].held + self._halves[1].held
 
     @property
     def facts(self) -> SessionProperties:
-        """What is known until now."""
+        """Properties known so far."""
         agreed = self._agreement
         version = agreed.version
         one, other = self._halves
@@ -80,22 +79,22 @@ class Session:
 
     @property
     def has_keys(self) -> bool:
-        """Whether records are decrypted, in any direction."""
+        """Whether records of any direction are decrypted."""
         return any(half.epochs is not None for half in self._halves)
 
     def move_to(self, keys: KeyLog, masters: Masters) -> None:
-        """Go on with the secrets of another stage."""
+        """Continue with the secrets of another stage."""
         self._agreement.move_to(keys, masters)
 
     def be_of(self, connection: Connection) -> None:
-        """Go on as that of the same connection, known by another value."""
+        """Continue with another value of the same connection."""
         self.connection = connection
         self._reports.be_of(connection)
         for half in self._halves:
             half.be_of(connection)
 
     def feed(self, event: Chunk | Gap) -> list[Event]:
-        """The plaintext that becomes known, of either direction."""
+        """Plaintext of either direction that becomes available."""
         half = self._halves[event.direction]
         found = half.take(event)
         if isinstance(event, Gap) and self._agreement.hellos[half.direction] is None:
@@ -107,7 +106,7 @@ class Session:
         return out
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """End of the connection."""
         self._give_up()
         if self._undecrypted():
             self._agreement.note_missing_hello()
@@ -124,7 +123,7 @@ class Session:
         self._reports.tell("tls-held-limit", text, mark, size)
 
     def take_problems(self) -> list[Problem]:
-        """The problems since the last time."""
+        """The problems since the last call."""
         problems, self._reports.problems = self._reports.problems, []
         return problems
 
@@ -195,7 +194,7 @@ class Session:
     def _clear(
         self, half: Half, record: Record, kind: int, content: bytes, out: list[Event]
     ) -> None:
-        """What is not application data, in clear or opened."""
+        """Process a record other than application data, in clear or decrypted."""
         if kind == HANDSHAKE:
             for message, body in half.messages.feed(content):
                 self._message(half, message, body, out)
@@ -219,7 +218,7 @@ class Session:
                 half.end_handshake()
 
     def _change(self, half: Half) -> None:
-        """The next records of the direction are under new keys, if it is not TLS 1.3."""
+        """Change the keys of the direction's next records, unless it is TLS 1.3."""
         half.is_changed = True
         half.messages.reset()
         if self._agreement.version != TLS_1_3:
@@ -229,24 +228,24 @@ class Session:
     # Waiting for the other direction's hello
 
     def _resume(self, out: list[Event]) -> None:
-        """Both hellos are there: take what waits for them."""
+        """Process the waiting records, as both hellos are known."""
         for half in self._halves:
             for one in half.take_waiting():
                 self._take(half, one, out)
 
     def _is_maybe_early(self, half: Half) -> bool:
-        """Whether it is early data of which the server has not said yet whether it takes it."""
+        """Whether it is early data that the server has not yet accepted or rejected."""
         return half.direction == self._agreement.client and self._agreement.early_data == OFFERED
 
     def _stop_early_data(self, half: Half, out: list[Event]) -> None:
-        """The server's word on early data may be among what was lost: go on without it."""
+        """Continue without the server's answer on early data, which may be lost."""
         agreed = self._agreement
         if agreed.early_data == OFFERED and agreed.is_reached and half.direction != agreed.client:
             agreed.early_data = UNKNOWN
             self._resume(out)
 
     def _stop_waiting(self) -> None:
-        """Give up what waits for a hello that will not come."""
+        """Give up waiting for a hello that will not come."""
         known = self._agreement.hellos
         if any(half.is_hello_lost and known[half.direction] is None for half in self._halves):
             for half in self._halves:
@@ -255,5 +254,5 @@ class Session:
 
 
 def is_client_early(half: Half, agreed: Agreement) -> bool:
-    """Whether early data of the direction is, as far as is known, part of what was said."""
+    """Whether early data of the direction is, as far as known, part of the plaintext."""
     return half.direction == agreed.client and agreed.early_data in (ACCEPTED, UNKNOWN)

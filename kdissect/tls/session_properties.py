@@ -1,13 +1,13 @@
-"""What is told of a connection that was TLS."""
+"""Reported properties of a TLS connection."""
 
 from typing import NamedTuple
 
 
 class SessionProperties(NamedTuple):
-    """What is known of a connection's TLS; "" and None are for what is not.
+    """Known properties of a connection's TLS; "" and None if unknown.
 
-    `tls_bytes` and `encrypted_bytes` are by direction: with the plaintext that was given out they
-    are all bytes that came in. `undecrypted` says why there is no plaintext of encrypted bytes.
+    `tls_bytes` and `encrypted_bytes` are by direction: together with the plaintext they are all
+    bytes fed. `undecrypted` is the reason why encrypted bytes were not decrypted.
     """
 
     client_direction: int

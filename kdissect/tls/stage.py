@@ -1,12 +1,12 @@
-"""`Tls`: Chunk | Gap | End → Chunk | Gap | End, with what TLS carries in place of its records.
+"""`Tls`: Chunk | Gap | End → Chunk | Gap | End, with TLS records replaced by their plaintext.
 
-The events of a connection that is not TLS pass unchanged. What a connection is, is asked of the
-first bytes of each direction, where these are known to be the first; else of some more chunks,
-each of which may begin with a record. A direction that is not TLS is marked in
-`Connection.clear_directions`: its chunks and gaps need not be fed any more, only its End.
+The events of a connection that is not TLS pass unchanged. TLS is detected by the first bytes of
+each direction, if known to be the first; otherwise by further chunks, each of which may begin with
+a record. A direction that is not TLS is marked in `Connection.clear_directions`: its chunks and
+gaps need not be fed any more, only its End.
 
-Plaintext has positions of its own, from that of the first record on in each direction. Each byte
-of it is of the packet that brought it encrypted; the last byte of a record is of the packet that
+Plaintext has its own positions, starting at that of the first record in each direction. Each byte
+is assigned to the packet that carried it encrypted, the last byte of a record to the packet that
 completed the record.
 """
 
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 # Type and version of the first record.
 START_SIZE: Final = 3
 LONGEST_HEADER: Final = V2_FIXED + 0xFFFF + START_SIZE
-# Chunks looked at in a direction whose start was not captured: half a megabyte of full segments.
+# Chunks examined in a direction whose start was not captured: half a megabyte of full segments.
 MAX_WATCHED: Final = 32
 DEFAULT_LIMITS: Final = Limits()
 
 
 class Watch:
-    """A connection of which it is not known whether it is TLS."""
+    """A connection that is not yet known to be TLS or not."""
 
     def __init__(self) -> None:
-        # Chunks looked at, and the first bytes while they are too few; by direction.
+        # Chunks examined, and the first bytes while they are too few; by direction.
         self.seen = [0, 0]
         self.first: list[list[Chunk]] = [[], []]
-        # Where the streams begin: behind the proxy's header, when that was seen.
+        # Where the streams begin: after the PROXY header, if that was seen.
         self.begin = [0, 0]
 
 
 class Tls:
-    """The TLS of all connections; `problems` grows until the owner takes it away.
+    """TLS of all connections; `problems` grows until the owner drains it.
 
-    Records that are not whole, or wait for the other direction's hello, take at most `max_held`
-    bytes of a connection, `max_held_in_all` of all together.
+    Records that are incomplete, or wait for the other direction's hello, take at most `max_held`
+    bytes per connection, `max_held_in_all` in total.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Tls:
 
     @property
     def held(self) -> int:
-        """Memory that is taken by what is held of all connections."""
+        """Memory of held data of all connections."""
         return self._held
 
     def feed(self, event: Event) -> list[Event]:
-        """What comes out for an event, in order."""
+        """Output events for an input event, in order."""
         if isinstance(event, End):
             return self._end(event)
         if not isinstance(event, Chunk | Gap):
@@ -109,11 +109,11 @@ class Tls:
         return self._look(watch, event)
 
     def take_facts(self, connection: Connection) -> SessionProperties | None:
-        """What was learnt of a connection that has ended, once; None when it was not TLS."""
+        """Properties of a connection that has ended, once; None if it was not TLS."""
         return self._facts.pop(connection, None)
 
     def watch_of(self, connection: Connection) -> Watch | None:
-        """What was seen of a connection of which it is not known whether it is TLS."""
+        """State of a connection that is not yet known to be TLS or not."""
         return self._watched.get(connection)
 
     def has_session(self, connection: Connection) -> bool:
@@ -121,30 +121,30 @@ class Tls:
         return connection in self._sessions
 
     def set_clear(self, connection: Connection) -> None:
-        """The connection is known to be something else."""
+        """Mark the connection as not TLS."""
         connection.clear_directions = 3
         watch = self._watched.pop(connection, None)
         if watch is not None:
             self._take_both(watch)
 
     def take_in(self, connection: Connection, watch: Watch | None) -> None:
-        """A connection that another `Tls` has brought forward, and that is not known to be TLS."""
+        """Take over a connection from another `Tls` that is not known to be TLS."""
         if watch is not None:
             self._watched[connection] = watch
             self._held += sum(one.end - one.start for held in watch.first for one in held)
 
     def sibling(self) -> "Tls":
-        """One that shares the secrets with this one, and nothing else."""
+        """A new stage that shares only the secrets with this one."""
         made = Tls(self.keys, self._max_held, self._max_held_in_all)
         made._masters = self._masters
         return made
 
     def session_of(self, connection: Connection) -> "Session | None":
-        """What the connection is as TLS, None when it is none."""
+        """TLS session of the connection, None if it has none."""
         return self._sessions.get(connection)
 
     def take_session(self, session: "Session") -> None:
-        """A connection that is TLS, which another `Tls` has brought forward."""
+        """Take over a TLS connection from another `Tls`."""
         session.move_to(self.keys, self._masters)
         self._sessions[session.connection] = session
         self._note_held(session, 0)
@@ -152,7 +152,7 @@ class Tls:
     # Recognition
 
     def _decide(self, watch: Watch, chunk: Chunk) -> list[Event]:
-        """The first bytes of a direction say it all, or those behind a proxy's header."""
+        """Decide by the first bytes of a direction, or those after a PROXY header."""
         direction = chunk.direction
         held = watch.first[direction]
         if held:
@@ -179,7 +179,7 @@ class Tls:
         return ahead + self._open(chunk.connection, [rest], (True, True))
 
     def _look(self, watch: Watch, chunk: Chunk) -> list[Event]:
-        """A chunk from somewhere in a stream."""
+        """Examine a chunk from the middle of a stream."""
         direction = chunk.direction
         watch.seen[direction] += 1
         if is_hello(chunk):
@@ -191,7 +191,7 @@ class Tls:
         return [chunk]
 
     def _keep(self, watch: Watch, direction: int, chunks: list[Chunk]) -> None:
-        """First bytes that are too few, in place of those before."""
+        """Keep first bytes that are too few, replacing earlier ones."""
         old = watch.first[direction]
         self._held += sum(one.end - one.start for one in chunks)
         self._held -= sum(one.end - one.start for one in old)
@@ -215,7 +215,7 @@ class Tls:
     def _open(
         self, connection: Connection, events: list[Event], is_start: tuple[bool, bool]
     ) -> list[Event]:
-        # Most captures have no TLS, and keys and ciphers are 5 ms of a start-up of 150.
+        # Most captures have no TLS, and keys and ciphers take 5 ms of a start-up of 150.
         from kdissect.tls.session import Session
 
         session = Session(connection, self.keys, self._masters, is_start)
@@ -296,7 +296,7 @@ def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
-    """Chunks that follow each other as one, of the last one's packet."""
+    """Join consecutive chunks to one, assigned to the last one's packet."""
     data = b"".join(chunk.data[chunk.start : chunk.end] for chunk in chunks)
     first, last = chunks[0], chunks[-1]
     return Chunk(
@@ -320,7 +320,7 @@ def is_hello(chunk: Chunk) -> bool:
 
 
 def is_chain(chunk: Chunk) -> bool:
-    """Whether the chunk begins with a record that another follows, or that ends with the chunk."""
+    """Whether the chunk begins with a record followed by another, or ending with the chunk."""
     at, end, data = chunk.start, chunk.end, chunk.data
     if end - at < HEADER_SIZE or not is_header(data, at) or size_of(data, at) == 0:
         return False

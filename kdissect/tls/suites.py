@@ -1,7 +1,7 @@
-"""Cipher suites by number, and what their names say about how records are protected.
+"""Cipher suites by number, and the record protection that follows from their names.
 
-The names are IANA's (TLS parameters registry). Only those that a client or broker of Kafka may have
-been set up with are here; of any other suite the number is shown.
+The names are IANA's (TLS parameters registry). Only those that a Kafka client or broker may be
+configured with are included; other suites are shown by number.
 """
 
 import re
@@ -95,7 +95,7 @@ MAC_SIZES: Final = {"sha1": 20, "sha256": 32, "sha384": 48}
 
 
 class Suite(NamedTuple):
-    """How records are protected: `cipher` is AES-CBC, AES-GCM, AES-CCM or ChaCha20-Poly1305.
+    """Record protection: `cipher` is AES-CBC, AES-GCM, AES-CCM or ChaCha20-Poly1305.
 
     Sizes in bytes; `mac` is the hash of a CBC suite's HMAC, "" for AEAD; `hash` that of the key
     derivation in TLS 1.2 and 1.3.
@@ -122,7 +122,7 @@ def suite_name(number: int) -> str:
 
 
 def suite_of(number: int) -> Suite | None:
-    """How the records of a suite are protected; None for one whose records are not decrypted."""
+    """Record protection of a suite; None if its records cannot be decrypted."""
     found = PROTECTION.search(NAMES.get(number, ""))
     if found is None:
         return None
@@ -131,7 +131,7 @@ def suite_of(number: int) -> Suite | None:
         return Suite("ChaCha20-Poly1305", 32, 16, "", named_hash)
     key_size = int(found["bits"]) // 8
     if found["mode"] == "CBC":
-        # RFC 5246: suites that do not name a hash for it derive their keys with SHA-256.
+        # RFC 5246: suites whose name has no hash derive their keys with SHA-256.
         derivation = "sha384" if named_hash == "sha384" else "sha256"
         return Suite("AES-CBC", key_size, 0, named_hash, derivation)
     tag_size = 8 if found["short"] else 16
