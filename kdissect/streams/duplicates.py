@@ -15,7 +15,7 @@ neither                within SAME_HEADER_NS: too soon for a retransmission, whi
                        trip and more packets in between, or a timer of 200 ms.
 
 Only the first copy counts; the payload of a later one is duplicate. Its bytes are compared
-elsewhere (recent.py, held.py): a packet with other bytes is not a copy.
+elsewhere (recent_chunks.py, reassembly_buffer.py): a packet with other bytes is not a copy.
 """
 
 from typing import Final

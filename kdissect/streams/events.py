@@ -72,13 +72,13 @@ class DirectionCounts:
         # Payload of retransmitted segments that are not spurious.
         self.network_lost_bytes: i64 = 0
         self.out_of_order_segments: i64 = 0
-        # For the side that sends in this direction; see symptoms.py.
+        # For the side that sends in this direction; see tcp_analysis.py.
         self.duplicate_acks: i64 = 0
         self.zero_windows: i64 = 0
         self.zero_window_ns: i64 = 0
         self.window_probes: i64 = 0
         self.keepalives: i64 = 0
-        # Duplicate packets (see copies.py), and their part of duplicate_bytes.
+        # Duplicate packets (see duplicates.py), and their part of duplicate_bytes.
         self.duplicate_packets: i64 = 0
         self.duplicate_packet_bytes: i64 = 0
         self.fin_seen: bool = False
