@@ -110,7 +110,7 @@ ADVICE: Final = {
     ),
     "REBALANCE_IN_PROGRESS": (
         "Part of the protocol: the group rebalances and the member should join again; a commit "
-        "refused so will be repeated by somebody."
+        "that is refused is repeated by a member later."
     ),
     "INVALID_COMMIT_OFFSET_SIZE": (
         "The commit is too large for a batch of the offsets topic: commit fewer partitions or "

@@ -53,7 +53,7 @@ class Lines(Listener):
             self._write(status)
         self._output.end()
         if self._output.left_out:
-            tell(f"{human.counted(self._output.left_out, 'line')} left out: nobody read stdout")
+            tell(f"{human.counted(self._output.left_out, 'line')} left out: stdout was not read")
 
     def _write(self, status: Status) -> None:
         self._has_begun = True

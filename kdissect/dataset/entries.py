@@ -198,8 +198,8 @@ def checked_options(value: Any) -> dict[str, Any]:
     """Check a manifest's options; raises DatasetError."""
     options = strict_json.mapping(value, "options")
     for name in strict_json.items(options.get("tables", []), "tables"):
-        if name not in TABLES:
-            raise DatasetError(f"there is no table {shortened(str(name))}")
+        if strict_json.text(name, "the name of a table") not in TABLES:
+            raise DatasetError(f"there is no table {shortened(name)}")
     return options
 
 

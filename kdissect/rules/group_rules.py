@@ -152,7 +152,7 @@ def _stalled(rows: list[Row]) -> str:
 def _after(rows: list[Row]) -> str:
     left = largest(rows, "members")
     if any(row["outcome"] == EMPTIED for row in rows) and not left:
-        return "; nobody is left in the group"
+        return "; the group is empty after that"
     return f"; {counted(left, 'member')} went on" if left else ""
 
 
@@ -207,7 +207,7 @@ def commits(seen: Context) -> Iterator[Finding]:
         skipped, again = number(row, "ahead"), number(row, "redelivered")
         if str(row["risk"]).startswith("skips"):
             text = f"Group {row['group_id']} committed up to {counted(skipped, 'record')} of "
-            text += f"{_place(row)} that nobody in it had been given: they may never be processed"
+            text += f"{_place(row)} that were not delivered to it: they may never be processed"
             yield _commit("commit-skips-records", WARNING, row, text)
         elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
             text = f"Group {row['group_id']} was given {counted(again, 'record')} of "

@@ -93,14 +93,14 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "group_id": "g", "cause": "session timeout", "rebalances": 1, "stopped_ns": 10 * SECOND,
         "members": 1, "members_before": 2, "outcome": "complete",
      }, "session-timeout", PROBLEM,
-     "Group g lost svc-7 at 10.1.2.3 without a goodbye (session timeout): its partitions stood "
-     "still for 10 s; 1 member went on"),
+     "Group g lost svc-7 at 10.1.2.3 without a goodbye (session timeout): its partitions "
+     "stalled for 10 s; 1 member went on"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "max poll exceeded", "rebalances": 2, "stopped_ns": SECOND,
         "members": 0, "members_before": 1, "outcome": "emptied",
      }, "max-poll-exceeded", PROBLEM,
      "svc-7 at 10.1.2.3 left group g because the poll interval was over (max.poll.interval.ms), 2 "
-     "times: its partitions stalled for up to 1 s; nobody is left in the group"),
+     "times: its partitions stalled for up to 1 s; the group is empty after that"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "join", "rebalances": 9, "stopped_ns": 2 * SECOND,
         "members_before": 2, "outcome": "complete",
@@ -128,8 +128,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "group_id": "g", "topic": "orders", "risk": "skips: committed beyond what was delivered",
         "partitions": 2, "ahead": 40,
      }, "commit-skips-records", WARNING,
-     "Group g committed up to 40 records of orders (2 partitions) that nobody in it had been "
-     "given: they may never be processed"),
+     "Group g committed up to 40 records of orders (2 partitions) that were not "
+     "delivered to it: they may never be processed"),
     ("commits", {
         "group_id": "g", "topic": "orders", "risk": "repeated: delivered again", "partitions": 2,
         "redelivered": 40,

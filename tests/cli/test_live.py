@@ -232,7 +232,7 @@ def test_who_does_not_read_holds_nothing_up(
         begin = time.monotonic()
         watched([meters, lines], [*range(40)])
         assert time.monotonic() - begin < 5
-        assert "lines left out: nobody read stdout" in capfd.readouterr().err
+        assert "lines left out: stdout was not read" in capfd.readouterr().err
         os.close(source)
         writing = lines._output._thread
         assert writing is not None

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,32 @@ def test_what_is_believed_of_a_manifest_can_be_written_again(
     for name in manifest.names():
         assert not Path(name).is_absolute()
         assert ".." not in Path(name).parts
+
+
+def kinds_of_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value inside, of lists to the first element only."""
+    inside = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        inside = list(enumerate(value))[:1]
+    for key, one in inside:
+        yield (*path, key)
+        yield from kinds_of_places(one, (*path, key))
+
+
+def test_every_place_of_a_manifest_takes_a_value_of_any_kind_or_is_one_error(sound: Path) -> None:
+    content = (sound / "dataset/_kdissect/manifest.json").read_text()
+    for path in kinds_of_places(json.loads(content)):
+        for value in (None, True, -1, 1 << 63, 1.5, "", "x", [], {}, [[]], [{}], [None], {"": []}):
+            made = json.loads(content)
+            place = made
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = value
+            try:
+                manifest = Manifest.from_json(made)
+            except DatasetError:
+                continue
+            assert Manifest.from_json(json.loads(json.dumps(manifest.to_json()))) == manifest
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)

@@ -30,7 +30,7 @@ COLUMNS: Final = (
     Column("records_twice", INT64, "", "records too many in the log for that"),
     Column("given_up", INT64, "", "batches whose last try ended with an error"),
     Column("unanswered", INT64, "", "batches whose last try was not answered: written or not"),
-    Column("unconfirmed", INT64, "", "batches that nobody answers (acks=0), or not readably"),
+    Column("unconfirmed", INT64, "", "batches without a readable answer, or any (acks=0)"),
     Column("last_error", TEXT, "", "last error of a batch that was given up"),
     Column("first_sent", TIME, "", "first batch"),
     Column("last_sent", TIME, "", "last batch, its first try"),

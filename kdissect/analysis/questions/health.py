@@ -23,7 +23,7 @@ COLUMNS: Final = (
     Column("retransmitted", SHARE, "", "share of segments that were sent again"),
     Column("retransmitted_segments", INT64, "", "their number"),
     Column("lost_bytes", INT64, "bytes", "bytes that the network lost"),
-    Column("zero_windows", INT64, "", "segments by which somebody said that he cannot take more"),
+    Column("zero_windows", INT64, "", "segments that announce a full receive buffer"),
     Column("zero_window_ns", INT64, "ns", "time for which windows were full"),
     Column("missing_bytes", INT64, "bytes", "bytes that the capture does not hold"),
     Column("rtt_p50_ns", INT64, "ns", "median of the connections' smallest TCP round trips"),

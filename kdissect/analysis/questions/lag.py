@@ -32,7 +32,7 @@ COLUMNS: Final = (
     Column("committed_offset", INT64, "", "last committed offset"),
     Column(
         "committed_by", TEXT, "",
-        "OffsetCommit, OffsetFetch (somebody read it), TxnOffsetCommit (valid if it committed)",
+        "OffsetCommit, OffsetFetch (a client read it), TxnOffsetCommit (valid if it committed)",
     ),
     Column(
         "delivered_offset", INT64, "",

@@ -26,7 +26,7 @@ COLUMNS: Final = (
         "restart, metadata change, subscription change, cooperative step, rejoin, unknown",
     ),
     Column("client_id", TEXT, "", "client id of who caused it"),
-    Column("stopped_ns", INT64, "ns", "longest time that a partition was nobody's, up to the end"),
+    Column("stopped_ns", INT64, "ns", "longest time of a partition without an owner"),
     Column("duration_ns", INT64, "ns", "end - start"),
     Column("members", INT64, "", "members after"),
     Column("moved", INT64, "", "partitions that changed hands"),
@@ -50,7 +50,7 @@ COLUMNS: Final = (
         "lost", INT64, "",
         "members that were not heard of any more (new protocols: of whom others had partitions)",
     ),
-    Column("partitions", INT64, "", "partitions that somebody has after it"),
+    Column("partitions", INT64, "", "partitions that have an owner after it"),
     Column("moved_partitions", TEXT, "", "those that moved, like orders:3; Streams: 0:3"),
     Column("exchange_id", INT64, "", "the exchange that caused it, else the first"),
     Column("request_packet", INT64, "", "frame number of that"),
@@ -246,7 +246,7 @@ def ended(rows: "ir.Table") -> "ir.Table":
 
 QUESTION: Final = Question(
     "rebalances",
-    "When did groups rebalance, why, and for how long did nobody read?",
+    "When did groups rebalance, why, and for how long was nothing read?",
     ("connections", "exchanges", "members"),
     COLUMNS,
     rebalances,
