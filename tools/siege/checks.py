@@ -91,7 +91,8 @@ def of_text(line: Line, ended: Ended, asked: bool) -> Iterator[Escape]:
         except UnicodeDecodeError as error:
             yield Escape("no UTF-8", f"{name}: {error}")
             continue
-        if harmful := harmful_in(shown, "\n"):
+        # Marks that combine are drawn with the letter before: names of many languages have them.
+        if harmful := {one for one in harmful_in(shown, "\n") if not unicodedata.combining(one)}:
             yield Escape("harmful text", f"{name}: {sorted(harmful)!r}")
     if asked or ended.code not in (FOUND, NOTHING_FOUND):
         return
