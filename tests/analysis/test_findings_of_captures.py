@@ -1,4 +1,4 @@
-"""First pages of the captures in the tree: what really happened, by their side-cars, is named."""
+"""Summaries of the captures in the tree: what really happened, by their side-cars, is named."""
 
 import json
 import subprocess

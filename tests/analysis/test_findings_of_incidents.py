@@ -1,4 +1,4 @@
-"""Staged incidents: the first page names the cause, by what the side-cars say was done."""
+"""Staged incidents: the summary names the cause, by what the side-cars say was done."""
 
 from pathlib import Path
 
