@@ -227,9 +227,10 @@ def test_each_text_is_shown_unless_the_field_is_redacted_or_opaque(
 
 
 # Fields that are shown as their sizes: credentials (values of configs may be such), and bytes that
-# are messages of their own, which a text is none of.
+# are messages of their own, which a text is none of; and a host's bytes, which are an address where
+# they are as many as one has.
 NOT_SHOWN = re.compile(
-    r"(Configs(\.Synonyms)?\.Value|Hmac|Salt|SaltedPassword|AuthBytes"
+    r"(Configs(\.Synonyms)?\.Value|Hmac|Salt|SaltedPassword|AuthBytes|ClientHostAddress"
     r"|(Member)?Metadata|(Member)?Assignment|RequestData|RequestPrincipal|ResponseData|Metrics)$"
 )
 
