@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_house import place_of
+
 ROOT = Path(__file__).parent.parent
 RECIPES = (ROOT / "CONTRIBUTING.md").read_text().partition("## Recipes")[2].partition("\n## ")[0]
 # A step: the file that its first words link to, and the text up to the next step.
@@ -24,6 +26,6 @@ def test_there_is_a_recipe_for_each_of_these() -> None:
 
 @pytest.mark.parametrize(("file", "text"), STEPS, ids=[file for file, _ in STEPS])
 def test_a_step_names_a_file_and_what_is_in_it(file: str, text: str) -> None:
-    content = (ROOT / file).read_text()
+    content = place_of(ROOT / file).read_text()
     missing = [name for name in IDENTIFIER.findall(text) if not re.search(rf"\b{name}\b", content)]
     assert missing == []
