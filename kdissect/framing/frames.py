@@ -247,7 +247,7 @@ class Frames:
 
     __slots__ = (
         "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
-        "_from_opener", "_from_accepter", "_counts", "_told", "_nobody", "_places", "frame",
+        "_from_opener", "_from_accepter", "_counts", "_told", "_no_framing", "_places", "frame",
         "steps", "searches",
     )  # fmt: skip
 
@@ -276,8 +276,8 @@ class Frames:
         self._from_accepter: dict[Connection, FramingState] = {}
         # Framing states that are found without looking up their connection.
         nowhere = Connection(-1, 0, b"", 0, 0)
-        self._nobody = FramingState(nowhere, OPENER)
-        self._places = [self._nobody] * NUMBER_OF_PLACES
+        self._no_framing = FramingState(nowhere, OPENER)
+        self._places = [self._no_framing] * NUMBER_OF_PLACES
         # Result of the last `step` that returned one.
         self.frame = Frame(nowhere, OPENER, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
@@ -424,8 +424,8 @@ class Frames:
     def _leave_places(self, connection: Connection) -> None:
         """Invalidate the cached framing states of the connection."""
         at = connection.id << 1 & (NUMBER_OF_PLACES - 1)
-        self._places[at] = self._nobody
-        self._places[at + 1] = self._nobody
+        self._places[at] = self._no_framing
+        self._places[at + 1] = self._no_framing
 
     def _cut(self, framing: FramingState, chunk: Chunk, frames: list[Frame]) -> None:
         """Process a new chunk."""

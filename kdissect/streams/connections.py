@@ -80,10 +80,10 @@ class Place:
 
     __slots__ = ("addresses", "ports", "receiver")
 
-    def __init__(self, nobody: Receiver) -> None:
+    def __init__(self, no_receiver: Receiver) -> None:
         self.addresses: i64 = NO_FLOW
         self.ports: i64 = NO_FLOW
-        self.receiver = nobody
+        self.receiver = no_receiver
 
 
 class Repeat(NamedTuple):
@@ -111,7 +111,8 @@ class Streams:
 
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
-        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
+        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_no_receiver",
+        "notes_opened",
         "opened", "repeats", "chunk", "_places", "clock", "odd", "holds_odd", "is_last_odd",
         "_oldest_ns", "_is_replaying", "_replayed_from", "_loops",
     )  # fmt: skip
@@ -153,11 +154,13 @@ class Streams:
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
         # Stands in for the peer of a receiver that is over, to avoid a reference cycle.
-        nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), self.recent)
-        self._nobody = nobody
-        self._places = [Place(nobody) for _ in range(NUMBER_OF_PLACES)]
+        no_receiver = Receiver(
+            Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), self.recent
+        )
+        self._no_receiver = no_receiver
+        self._places = [Place(no_receiver) for _ in range(NUMBER_OF_PLACES)]
         # Result of the last `step` that returned one.
-        self.chunk = Chunk(nobody.connection, OPENER, 0, 0, 0, 0, 0, b"", 0, 0)
+        self.chunk = Chunk(no_receiver.connection, OPENER, 0, 0, 0, 0, 0, b"", 0, 0)
 
     @property
     def connections(self) -> list[Connection]:
@@ -355,7 +358,7 @@ class Streams:
         for receiver in (opener.peer, opener):
             self._allowance.held -= receiver.held.cost
             receiver.is_over = True
-            receiver.peer = self._nobody
+            receiver.peer = self._no_receiver
         self._receivers.pop(opener.connection.flow, None)
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
         self._loops.discard(opener.connection.flow)
@@ -630,8 +633,8 @@ class Streams:
         self._loops.discard(connection.flow)
         receiver.is_over = True
         peer.is_over = True
-        receiver.peer = self._nobody
-        peer.peer = self._nobody
+        receiver.peer = self._no_receiver
+        peer.peer = self._no_receiver
 
     def _end_epoch(self, now: i64, events: list[Event]) -> None:
         """End connections silent when the clock was set back; the others are silent since then."""

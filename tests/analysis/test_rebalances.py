@@ -1,4 +1,4 @@
-"""When groups rebalance, why, who made it so, and for how long nobody reads."""
+"""Rebalances: time, cause, the member that caused them, and how long nothing is read."""
 
 import json
 from pathlib import Path

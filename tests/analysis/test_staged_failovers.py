@@ -1,4 +1,4 @@
-"""Leaders that were killed, moved and shut down, with real ones: who led, and how long nobody did.
+"""Leaders that were killed, moved and shut down, with real brokers: leaders, and time without.
 
 Bounds come from the side-cars: when the operator acted, when records were sent and acknowledged by
 the clients' clocks, which are the clock of the capture, too.

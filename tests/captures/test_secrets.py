@@ -45,7 +45,7 @@ csv.field_size_limit(sys.maxsize)
 
 
 class Case:
-    """A capture and what nobody should see of it."""
+    """A capture and the credentials in it that no output may show."""
 
     def __init__(self, path: Path, known: set[bytes]) -> None:
         self.path = path

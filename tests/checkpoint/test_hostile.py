@@ -1,6 +1,4 @@
-"""States and boundary states that somebody has changed: a value or one error, and nothing else
-happens.
-"""
+"""Modified checkpoints and boundary states: a value or one error, without side effects."""
 
 import gc
 import random

@@ -1,4 +1,4 @@
-"""What a merger knows, written down and read back anywhere, and nobody can tell."""
+"""Checkpoints: a merger that resumes from one, in any process, gives the rows of one pass."""
 
 import random
 from pathlib import Path

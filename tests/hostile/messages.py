@@ -151,7 +151,7 @@ def members(source: random.Random, wire: Wire) -> None:
 
 
 def tags(source: random.Random, wire: Wire) -> None:
-    """Tagged fields that nobody knows, as many as fit."""
+    """Unknown tagged fields, as many as fit."""
     talk = Talk(wire, opened=True)
     number = 0
     unit = source.choice((b"\x90\x4e\x00", b"\x00\x00"))

@@ -1,4 +1,4 @@
-"""Ethernet frames for the cable, to nobody who would answer."""
+"""Ethernet frames for the cable, to an address without a host."""
 
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether

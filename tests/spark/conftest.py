@@ -88,7 +88,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset that nobody has changed, and captures for more."""
+    """An unchanged dataset, and captures to add to it."""
     return sound_dataset(tmp_path_factory.mktemp("sound"))
 
 

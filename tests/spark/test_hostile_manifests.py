@@ -1,4 +1,4 @@
-"""Manifests and commits that somebody has changed: one clear error, nothing outside is touched."""
+"""Modified manifests and commits: one clear error, and no file outside is changed."""
 
 import json
 import os

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kdissect.dataset.incremental_tap import Followed
 from kdissect.dataset.shared_staging import Staging
 from kdissect.dataset.tasks import Task
 from kdissect.spark.pipeline import dissect
@@ -76,10 +77,6 @@ def test_the_staging_of_the_data_source(tmp_path: Path) -> None:
 def test_states_of_a_stream(tmp_path: Path) -> None:
     from kdissect.spark.source_stream import write_state
 
-    class Checkpoint:
-        def to_bytes(self) -> bytes:
-            return b"raw bytes"
-
-    write_state(str(tmp_path / "states" / "a.state"), Checkpoint())  # type: ignore[arg-type]
+    write_state(str(tmp_path / "states" / "a.state"), Followed(0, ("a.pcap",), b"raw bytes"))
     assert mode_of(tmp_path / "states") == DIRECTORY
     assert mode_of(tmp_path / "states" / "a.state") == FILE

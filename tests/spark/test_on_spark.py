@@ -47,7 +47,7 @@ def test_a_task_that_dies_is_done_again(
 
 
 def dying_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
-    """The first time the process ends when all is done, and nobody has heard of it."""
+    """The first time the process ends when all is done, before its result arrives."""
 
     def died(*values: Any) -> Any:
         answer = function(*values)

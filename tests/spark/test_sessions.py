@@ -1,4 +1,4 @@
-"""What somebody sees who asks Spark: the rows, and nothing of Java."""
+"""Output of analyses on Spark: the rows, and no log lines of Java."""
 
 import json
 import os

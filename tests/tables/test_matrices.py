@@ -1,4 +1,4 @@
-"""Matrices are turned around, and their memory is used again when nobody needs them."""
+"""Matrices are turned around, and their memory is used again when they are released."""
 
 from typing import Any
 from unittest.mock import patch
