@@ -16,6 +16,7 @@ pytest.importorskip("pip", reason="tools.matching_wheel uses the packaging that 
 from pip._vendor.packaging.tags import sys_tags
 
 from tools.matching_wheel import differences, matching_wheel
+from tools.wheels import DATA, contradictions
 
 ROOT = Path(__file__).parent.parent
 MODULE = "packets/ip"
@@ -123,6 +124,22 @@ def assigned(name: str) -> ast.expr:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return node.value
     raise AssertionError(f"setup.py has no {name}")
+
+
+def test_wheels_are_compared_by_their_files(tmp_path: Path) -> None:
+    """auditwheel packs what it repaired again, with entries for directories."""
+    plain, repaired = tmp_path / "a-py3-none-any.whl", tmp_path / "a-cp313-cp313-linux.whl"
+    for path, content in ((plain, "x"), (repaired, "x")):
+        with zipfile.ZipFile(path, "w") as archive:
+            for part in DATA:
+                archive.writestr(f"{part}file", content)
+    with zipfile.ZipFile(repaired, "a") as archive:
+        archive.mkdir("kdissect/packets")
+        archive.writestr("kdissect/packets/ip.cpython-313-x86_64-linux-gnu.so", b"\x7fELF")
+    assert contradictions([plain, repaired]) == []
+    with zipfile.ZipFile(repaired, "a") as archive:
+        archive.writestr("kdissect/more.py", "")
+    assert contradictions([plain, repaired]) == [f"{repaired.name} differs from the plain wheel"]
 
 
 def test_each_compiled_package_is_in_one_unit() -> None:
