@@ -75,6 +75,26 @@ def test_links_in_the_documents_lead_somewhere() -> None:
     assert dead == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub links to them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain}
+
+
+def test_links_to_headings_lead_to_one() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("captures/*.md")]
+    dead = [
+        f"{page.relative_to(ROOT)}: {link}#{anchor}"
+        for page in pages
+        for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+        if link == "" or link.endswith(".md")
+        if anchor not in anchors(page.parent / link if link else page)
+    ]
+    assert dead == []
+
+
 def test_make_prints_its_targets() -> None:
     done = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
