@@ -349,9 +349,10 @@ def test_whoever_reads_while_rows_come_sees_counters_grow_and_whole_ticks() -> N
         for second, rows in enumerate(seconds(20, 1000)):
             given(metrics, rows._asdict())
             metrics.tick(status(second))
-        pages.append(samples(page(server)))
         done.set()
-        reader.join(30)
+        reader.join(60)
+        assert not reader.is_alive()
+        pages.append(samples(page(server)))
     assert failures == []
     for before, after in pairwise(pages):
         grown = {key for key in before if key[0].endswith(("_total", "_bucket", "_count", "_sum"))}
