@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kdissect.text import escape
-from kdissect.text.escape import KNOWN_LIMIT, csv_safe, escaped, json_safe
+from kdissect.text.escape import KNOWN_LIMIT, UNSEEN_LIMIT, csv_safe, escaped, json_safe
 
 
 def test_escape_sequences_of_terminals_are_shown_not_obeyed() -> None:
@@ -101,3 +101,12 @@ def test_formulas_of_spreadsheets_become_text() -> None:
     texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "plain", ""]
     safe = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\rx", "plain", ""]
     assert [csv_safe(text) for text in texts] == safe
+
+
+@pytest.mark.parametrize("unseen", ["\0", " ", "\u200b"])
+def test_only_the_start_of_a_cell_is_searched_for_a_formula(unseen: str) -> None:
+    for count in (0, 1, UNSEEN_LIMIT - 1):
+        assert csv_safe(unseen * count + "=1") == "'" + unseen * count + "=1"
+        assert csv_safe(unseen * count + "a=1") == unseen * count + "a=1"
+    for count in (UNSEEN_LIMIT, 100 * UNSEEN_LIMIT):
+        assert csv_safe(unseen * count + "a=1") == "'" + unseen * count + "a=1"

@@ -9,14 +9,21 @@ ISO 8601 with nanoseconds, in UTC.
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from kdissect.cli.json_pieces import is_long, long_cells, row_pieces
+from kdissect.cli.long_values import (
+    LongValue,
+    beginning,
+    csv_pieces,
+    is_long,
+    long_cells,
+    row_pieces,
+)
 from kdissect.errors import OutputError
 from kdissect.system.confined import PUBLIC, SECRET, replacing
 from kdissect.text.escape import csv_safe, escaped
@@ -24,6 +31,9 @@ from kdissect.text.escape import csv_safe, escaped
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Stands for a long value while Arrow writes the others; no escaped text contains it.
+_LONG_NUL: Final = "\0"
+_LONG_CELL: Final = b'"\0"'
 SUFFIXES: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 WIDEST_CELL: Final = 48
 MEASURED_ROWS: Final = 1000
@@ -126,13 +136,31 @@ class CsvWriter:
         import pyarrow as pa
         from pyarrow import csv
 
-        columns = [_csv_column(column) for column in batch.columns]
-        csv.write_csv(
-            pa.RecordBatch.from_arrays(columns, batch.schema.names),
-            self._file,
-            csv.WriteOptions(include_header=not self._has_header),
-        )
+        long = {
+            number: list(_json_cells(column))
+            for number, column in enumerate(batch.columns)
+            if is_long(column)
+        }
+        columns = [
+            _csv_texts(long[number]) if number in long else _csv_column(column)
+            for number, column in enumerate(batch.columns)
+        ]
+        cells = pa.RecordBatch.from_arrays(columns, batch.schema.names)
+        options = csv.WriteOptions(include_header=not self._has_header)
         self._has_header = True
+        if not long:
+            csv.write_csv(cells, self._file, options)
+            return
+        rendered = pa.BufferOutputStream()
+        csv.write_csv(cells, rendered, options)
+        between = rendered.getvalue().to_pybytes().split(_LONG_CELL)
+        self._file.write(between[0])
+        rows = zip(*long.values(), strict=True)
+        values = (cell for row in rows for cell in row if isinstance(cell, LongValue))
+        for value, after in zip(values, between[1:], strict=True):
+            for piece in csv_pieces(value.data):
+                self._file.write(piece)
+            self._file.write(after)
 
     def close(self) -> None:
         if not self._has_header and self._schema is not None:
@@ -256,11 +284,14 @@ def _iso_times(column: "pa.Array") -> list[str | None]:
 
 
 def _cells(column: "pa.Array") -> list[str]:
-    values = _json_values(column)
+    """Cells of a table; of long values the beginning, which is more than fits."""
+    values = _json_cells(column) if is_long(column) else _json_values(column)
     return ["" if value is None else escaped(_text(value)) for value in values]
 
 
 def _text(value: object) -> str:
+    if isinstance(value, LongValue):
+        return beginning(value.data)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
@@ -273,8 +304,19 @@ def _csv_column(column: "pa.Array") -> "pa.Array":
 
     if _is_numeric(column.type) or pa.types.is_boolean(column.type):
         return column
-    values = _json_values(column)
-    texts = (None if value is None else escaped(csv_safe(_text(value))) for value in values)
+    return _csv_texts(_json_values(column))
+
+
+def _csv_texts(values: Iterable[Any]) -> "pa.Array":
+    """Cells as text; long ones as `_LONG_NUL`, which no other contains: they are escaped."""
+    import pyarrow as pa
+
+    texts = (
+        None if value is None
+        else _LONG_NUL if isinstance(value, LongValue)
+        else escaped(csv_safe(_text(value)))
+        for value in values
+    )  # fmt: skip
     return pa.array(texts, pa.string())
 
 

@@ -28,6 +28,8 @@ KNOWN_LIMIT: Final = 10_000
 # these in NFKC.
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\u2212")
 CELL_STARTS: Final = ("\t", "\r", "\n")
+# Invisible characters at the start of a cell that are looked at; behind more anything may come.
+UNSEEN_LIMIT: Final = 1000
 
 
 def escaped(text: str, keep_lines: bool = False) -> str:
@@ -56,8 +58,10 @@ def csv_safe(text: str) -> str:
     """
     if not text or (text[0].isalnum() and text[0].isascii()):
         return text
-    seen = next((one for one in text if not one.isspace() and not is_harmful(ord(one))), "")
+    start = text[:UNSEEN_LIMIT]
+    seen = next((one for one in start if not one.isspace() and not is_harmful(ord(one))), "")
     is_formula = unicodedata.normalize("NFKC", seen).startswith(FORMULA_STARTS)
+    is_formula = is_formula or (not seen and len(start) == UNSEEN_LIMIT)
     return f"'{text}" if is_formula or text.startswith(CELL_STARTS) else text
 
 

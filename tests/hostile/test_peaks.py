@@ -47,6 +47,7 @@ WITH_PAYLOAD = ("dissect everything",)
 # A long value on its way into a table, beside the small capture: unpacked, as a value, in Arrow.
 VALUE = 64 * MIB
 VALUE_COPIES = 4
+RATIOS = ("--max", "unpacked_ratio=100000", "--max", "unpacked_ratio_in_all=100000")
 ORDINARY = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 TIMEOUT_S = 120
 WORKERS = 2
@@ -216,28 +217,47 @@ def test_no_command_takes_more_than_it_may(captures: tuple[Path, Path], tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format_", ["json", "jsonl"])
+@pytest.mark.parametrize("format_", ["json", "jsonl", "csv", "table"])
 @pytest.mark.parametrize("sign", [b"\0", "\U0001f389".encode(), b"\xff"])
-def test_a_long_value_as_json_takes_a_small_multiple_of_its_size(
+def test_a_long_value_in_a_table_takes_a_small_multiple_of_its_size(
     sign: bytes, format_: str, tmp_path: Path
 ) -> None:
     """Zeros are six characters each; one wide character makes all of a text wide; or base64."""
-    value = sign + bytes(VALUE - len(sign))
-    batch = make_batch([make_record(None, value)], codec=ZSTD)
-    topic = {"name": "orders", "partition_data": [{"index": 3, "records": batch}]}
-    talk = Talk().client(request("Produce", 7, 1, acks=1, topic_data=[topic]))
-    path = tmp_path / "long.pcap"
-    path.write_bytes(capture_of([talk.broker(response("Produce", 7, 1))]))
-    ratios = ["--max", "unpacked_ratio=100000", "--max", "unpacked_ratio_in_all=100000"]
+    path = long_value(sign, tmp_path)
     peaks = []
     for capture in (ORDINARY, path):
-        words = ["table", "records", str(capture), "--payload", "--format", format_, *ratios]
-        ended = run([*words, "-o", f"{capture.name}.json"], tmp_path)
+        words = ["table", "records", str(capture), "--payload", "--format", format_, *RATIOS]
+        ended = run([*words, "-o", f"{capture.name}.out"], tmp_path)
         assert ended.code == 0, ended.errors
         peaks.append(ended.peak)
     assert peaks[0] > 0
     assert peaks[1] - peaks[0] < VALUE_COPIES * VALUE
-    assert (tmp_path / "long.pcap.json").stat().st_size > VALUE
+    if format_ != "table":
+        assert (tmp_path / "long.pcap.out").stat().st_size > VALUE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [b"\0", "\U0001f389".encode(), b"\xff"])
+def test_show_of_a_long_value_takes_a_small_multiple_of_its_size(
+    sign: bytes, tmp_path: Path
+) -> None:
+    peaks = []
+    for capture in (ORDINARY, long_value(sign, tmp_path)):
+        ended = run(["show", str(capture), "--payload", *RATIOS], tmp_path)
+        assert ended.code == 0, ended.errors
+        peaks.append(ended.peak)
+    assert 0 < peaks[1] - peaks[0] < VALUE_COPIES * VALUE
+
+
+def long_value(sign: bytes, directory: Path) -> Path:
+    """A capture of one record whose value begins with `sign`."""
+    value = sign + bytes(VALUE - len(sign))
+    batch = make_batch([make_record(None, value)], codec=ZSTD)
+    topic = {"name": "orders", "partition_data": [{"index": 3, "records": batch}]}
+    talk = Talk().client(request("Produce", 7, 1, acks=1, topic_data=[topic]))
+    path = directory / "long.pcap"
+    path.write_bytes(capture_of([talk.broker(response("Produce", 7, 1))]))
+    return path
 
 
 @pytest.mark.slow

@@ -1,18 +1,20 @@
-"""Rows as JSON are what `json.dumps` makes of them, however long their values are."""
+"""Rows as JSON are what `json.dumps` makes of them, and CSV the same in pieces as in one."""
 
 import base64
+import csv
 import io
 import json
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kdissect.cli import json_pieces
-from kdissect.cli.json_pieces import LONG, PIECE
-from kdissect.cli.output import JsonWriter
+from kdissect.cli import long_values
+from kdissect.cli.long_values import LONG, PIECE
+from kdissect.cli.output import CsvWriter, JsonWriter, TableWriter, Writer
 from tests.cli.test_hostile_text import HARMFUL, harmful_in
 from tests.measuring import peak_memory
 
@@ -94,20 +96,70 @@ def written(batches: list[pa.RecordBatch], *, is_array: bool) -> str:
     return file.getvalue().decode()
 
 
+def written_csv(batches: list[pa.RecordBatch]) -> bytes:
+    file = io.BytesIO()
+    writer = CsvWriter(file)
+    for batch in batches:
+        writer.write(batch)
+    writer.close()
+    return file.getvalue()
+
+
+def written_table(rows: list[dict[str, Any]]) -> bytes:
+    file = io.BytesIO()
+    writer = TableWriter(file, list(SCHEMA.names))
+    writer.write(batch_of(rows))
+    return file.getvalue()
+
+
 @pytest.mark.parametrize("number", range(20))
 def test_rows_are_what_json_dumps_makes_of_them(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With pieces of a few bytes, so that characters of several are cut anywhere."""
     chance = random.Random(f"{SEED} {number}")
-    monkeypatch.setattr(json_pieces, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))
-    monkeypatch.setattr(json_pieces, "LONG", chance.choice([0, 1, 20]))
+    monkeypatch.setattr(long_values, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))
+    monkeypatch.setattr(long_values, "LONG", chance.choice([0, 1, 20]))
     rows = drawn_rows(chance, [0, 1, 5, 30, 200], 30)
     batches = [batch_of(rows[:13]), batch_of(rows[13:]), batch_of(rows).slice(7, 11)]
     every = [*rows, *rows[7:18]]
     assert written(batches, is_array=False).splitlines() == [dumped(row) for row in every], SEED
     text = written(batches, is_array=True)
     assert text == "[\n" + ",\n".join(map(dumped, every)) + "\n]\n", f"seed {SEED}"
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_cells_of_csv_are_the_same_in_pieces(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every value in one piece, and with pieces of a few bytes; read back by csv."""
+    chance = random.Random(f"{SEED} {number}")
+    rows = drawn_rows(chance, [0, 1, 5, 30, 200], 30)
+    batches = [batch_of(rows[:13]), batch_of(rows[13:]), batch_of(rows).slice(7, 11)]
+    whole = written_csv(batches)
+    monkeypatch.setattr(long_values, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))
+    monkeypatch.setattr(long_values, "LONG", chance.choice([0, 1, 20]))
+    assert written_csv(batches) == whole, f"seed {SEED}"
+    read = list(csv.DictReader(io.StringIO(whole.decode(), newline="")))
+    assert len(read) == len(rows) + 11
+    for row, cells in zip([*rows, *rows[7:18]], read, strict=True):
+        for name, value in row.items():
+            expected = told(value)
+            if isinstance(expected, dict):
+                expected = f"base64:{expected['base64']}"
+            text = "" if expected is None else str(expected)
+            if isinstance(expected, bool):
+                text = text.lower()
+            assert not harmful_in(cells[name], ""), f"seed {SEED}"
+            if text.isalnum() and text.isascii():
+                assert cells[name] == text, f"seed {SEED}"
+
+
+def test_a_table_shows_the_beginning_of_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(SEED)
+    rows = drawn_rows(chance, [0, 1, 5, 30, 2000], 30)
+    whole = written_table(rows)
+    monkeypatch.setattr(long_values, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))
+    monkeypatch.setattr(long_values, "LONG", chance.choice([0, 1, 20]))
+    assert written_table(rows) == whole, f"seed {SEED}"
 
 
 def test_values_about_as_long_as_a_piece_are_the_same() -> None:
@@ -118,16 +170,29 @@ def test_values_about_as_long_as_a_piece_are_the_same() -> None:
             assert written([batch_of([row])], is_array=False) == dumped(row) + "\n", f"seed {SEED}"
 
 
+class Nowhere(io.BytesIO):
+    """Takes bytes and keeps none."""
+
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+def jsonl(file: Nowhere) -> Writer:
+    return JsonWriter(file, is_array=False)
+
+
+def table(file: Nowhere) -> Writer:
+    return TableWriter(file, list(SCHEMA.names))
+
+
+@pytest.mark.parametrize("make", [jsonl, CsvWriter, table])
 @pytest.mark.parametrize("sign", [b"\0", b"\xff", "☃".encode()])
-def test_a_long_value_is_never_there_as_a_whole(sign: bytes) -> None:
+def test_a_long_value_is_never_there_as_a_whole(
+    sign: bytes, make: Callable[[Nowhere], Writer]
+) -> None:
     """Python holds pieces of it only; Arrow has the value, which is not counted here."""
-
-    class Nowhere(io.BytesIO):
-        def write(self, data: Any) -> int:
-            return len(data)
-
     size = 16 << 20
     empty = dict.fromkeys(SCHEMA.names)
     batch = batch_of([empty | {"value": sign * (size // len(sign))}])
-    writer = JsonWriter(Nowhere(), is_array=False)
+    writer = make(Nowhere())
     assert peak_memory(lambda: writer.write(batch)) < 64 * PIECE < size / 3

@@ -1,4 +1,4 @@
-"""Rows as JSON, with long values written in pieces.
+"""Long values of rows, written in pieces as JSON, CSV or text.
 
 A value of a record may have 100 MB, and its JSON is up to six times as long: as one text it would
 be in memory several times (decoded, quoted, escaped, encoded). Of a long value only one piece
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.text.escape import json_safe
+from kdissect.text.escape import UNSEEN_LIMIT, csv_safe, escaped, json_safe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # characters, of up to 4 bytes each: about 1.5 MB in each form.
 PIECE: Final = 1 << 16
 LONG: Final = PIECE
+# Characters that decide whether a cell is a formula, and more than a column of a table is wide.
+CELL_START: Final = UNSEEN_LIMIT
 
 
 class LongValue:
@@ -60,6 +62,43 @@ def value_pieces(data: memoryview) -> Iterator[bytes]:
     for at in range(0, len(data), 3 * PIECE):  # three bytes become four characters
         yield base64.b64encode(data[at : at + 3 * PIECE])
     yield b'"}'
+
+
+def csv_pieces(data: memoryview) -> Iterator[bytes]:
+    """A quoted cell of CSV, see `text_pieces`."""
+    yield b'"'
+    is_first = True
+    for text in text_pieces(data):
+        safe = escaped(csv_safe(text) if is_first else text)
+        is_first = False
+        yield safe.replace('"', '""').encode()
+    yield b'"'
+
+
+def beginning(data: memoryview) -> str:
+    """The first characters of a long value as a cell of text, more than a table shows."""
+    return next(text_pieces(data))
+
+
+def text_pieces(data: memoryview) -> Iterator[str]:
+    """The text when it is UTF-8, else base64; the first piece has at least CELL_START characters.
+
+    Not escaped.
+    """
+    if is_text(data):
+        start = ""
+        pieces = decoded(data)
+        for text in pieces:
+            start += text
+            if len(start) >= CELL_START:
+                break
+        yield start
+        yield from pieces
+        return
+    start_size = 3 * max(PIECE, CELL_START)
+    yield f"base64:{base64.b64encode(data[:start_size]).decode()}"
+    for at in range(start_size, len(data), 3 * PIECE):
+        yield base64.b64encode(data[at : at + 3 * PIECE]).decode()
 
 
 def is_text(data: memoryview) -> bool:
