@@ -10,6 +10,7 @@ one was sent, as with clients that have timed out.
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.dimensions import with_ends
+from kdissect.analysis.grouping import is_unanswered
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def attempts(tables: Tables) -> "ir.Table":
     exchanges = tables["exchanges"].filter(tables["exchanges"].api == "Produce")
     exchanges = with_ends(tables, exchanges).select(
         "exchange_id", "connection_id", "client_id", "client_ip", "broker", "acks", "outcome",
-        "transactional_id", "request_start", "request_start_ns", "response_end_ns",
-        "request_packet",
+        "decode_status", "transactional_id", "request_start", "request_start_ns",
+        "response_end_ns", "request_packet",
     )  # fmt: skip
     partitions = tables["partitions"]
     partitions = partitions.select(
@@ -52,7 +53,7 @@ def state_of(rows: "ir.Table", is_ok: "ir.BooleanValue") -> "ir.StringValue":
     import ibis
 
     return ibis.cases(
-        (rows.outcome == "unanswered", UNANSWERED),
+        (is_unanswered(rows), UNANSWERED),
         (rows.outcome != "answered", UNKNOWN),
         (rows.error_code.isnull(), UNKNOWN),
         (is_ok, OK),

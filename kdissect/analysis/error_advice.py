@@ -4,6 +4,7 @@ By name, because Kafka 0.7 uses some of the numbers differently. "Part of the pr
 codes that healthy clients receive, too; the rest of the sentence says when they are a problem.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -142,7 +143,10 @@ ADVICE: Final = {
         "Part of the protocol in ApiVersions, where the client asks again lower; elsewhere client "
         "and broker have no version of the API in common."
     ),
-    "TOPIC_ALREADY_EXISTS": "Somebody creates a topic that is there: harmless in start-up scripts.",
+    "TOPIC_ALREADY_EXISTS": (
+        "The topic is there already: harmless in start-up scripts, and of brokers that create an "
+        "internal topic at the same time."
+    ),
     "INVALID_PARTITIONS": "The number of partitions is not possible; it can only grow.",
     "INVALID_REPLICATION_FACTOR": (
         "More replicas are asked for than brokers are alive: start brokers, or ask for fewer."
@@ -447,6 +451,50 @@ ADVICE: Final = {
 }
 
 
-def advice_for(name: "ir.StringValue") -> "ir.StringValue":
-    """The advice for an error of that name; null when none exists."""
-    return name.cases(*ADVICE.items(), else_=None)
+# The same where an API means something else by a code.
+ADVICE_OF_API: Final = {
+    ("UpdateFeatures", "INVALID_UPDATE_VERSION"): (
+        "The cluster cannot have the feature at this level: a broker does not support it, or the "
+        "feature is not known; `kafka-features describe` shows the levels that are."
+    ),
+    ("LeaveGroup", "UNKNOWN_MEMBER_ID"): (
+        "The coordinator had removed the member before it left: harmless at a shutdown, else find "
+        "out what kept it from its heartbeats."
+    ),
+    ("OffsetCommit", "UNKNOWN_MEMBER_ID"): (
+        "The coordinator has removed the member and refuses its commit, so the records are "
+        "delivered again: find out what kept it from its heartbeats or from polling."
+    ),
+    ("TxnOffsetCommit", "UNKNOWN_MEMBER_ID"): (
+        "The coordinator has removed the member and refuses its offsets, so the transaction must "
+        "be aborted: find out what kept it from its heartbeats or from polling."
+    ),
+}
+UNKNOWN_PREFIX: Final = "error-"
+UNKNOWN_CODE: Final = (
+    "Apache Kafka has no such error code: the broker is another product or newer than this "
+    "program, or what was decoded is not an error code."
+)
+
+
+def advice_of(name: str, apis: Iterable[str] = ()) -> str:
+    """The advice for an error of these APIs; "" when none exists."""
+    own = {ADVICE_OF_API.get((api, name)) for api in apis}
+    found = own.pop() if len(own) == 1 else None
+    if found is not None:
+        return found
+    return UNKNOWN_CODE if name.startswith(UNKNOWN_PREFIX) else ADVICE.get(name, "")
+
+
+def advice_for(name: "ir.StringValue", api: "ir.StringValue") -> "ir.StringValue":
+    """The advice for an error of that name in responses of the API; null when none exists.
+
+    `api` is null for responses of several APIs.
+    """
+    import ibis
+
+    of_api = [((api == key) & (name == error), text)
+              for (key, error), text in ADVICE_OF_API.items()]  # fmt: skip
+    general = name.cases(*ADVICE.items(), else_=None)
+    is_unknown = name.startswith(UNKNOWN_PREFIX)
+    return ibis.cases(*of_api, (is_unknown, UNKNOWN_CODE), else_=general)

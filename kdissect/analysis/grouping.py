@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
 # What fits on a line; the full list is in the tables.
 MOST_LISTED: Final = 20
+# In `decode_status`: nothing of the direction with the responses was captured.
+RESPONSE_NOT_CAPTURED: Final = "response-not-captured"
 
 
 def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table":
@@ -21,6 +23,12 @@ def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table"
 def is_failed(rows: "ir.Table") -> "ir.BooleanValue":
     """Whether a response has an error; the count is null where it was not fully captured."""
     return (rows.error_count > 0) | (rows.error_code != 0)
+
+
+def is_unanswered(rows: "ir.Table") -> "ir.BooleanValue":
+    """Whether a request got no response, in a capture that has the responses of its connection."""
+    is_captured = ~rows.decode_status.contains(RESPONSE_NOT_CAPTURED)
+    return (rows.outcome == "unanswered") & is_captured.coalesce(True)
 
 
 def listed(texts: "ir.StringColumn", where: "ir.BooleanValue | None" = None) -> "ir.StringValue":

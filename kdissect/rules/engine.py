@@ -22,7 +22,8 @@ from kdissect.rules.catalogue import ERROR
 from kdissect.rules.context import Context
 from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
-from kdissect.text.human import TEXT_LENGTH, count, cut
+from kdissect.rules.formatting import listed
+from kdissect.text.human import TEXT_LENGTH, count, counted, cut
 
 Rule = Callable[[Context], Iterator[Finding]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -91,7 +92,7 @@ def judge(seen: Context) -> list[Finding]:
     found = [finding for rule in RULES for finding in judged(seen, rule)]
     found = [finding for finding in found if not is_explained(finding, found)]
     if all(finding.severity == NOTICE for finding in found):
-        found += healthy(seen)
+        found += healthy(seen, [one for one in found if one.id.startswith(ERROR)])
     found = [one for one in found if not is_symptom(one, found)]
     if is_partial(found):
         found = [softened(one) for one in found]
@@ -213,14 +214,19 @@ def refused(found: Sequence[Finding]) -> bool:
     return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
 
 
-def healthy(seen: Context) -> Iterator[Finding]:
-    """A finding that nothing is wrong, with typical values."""
+def healthy(seen: Context, errors: Sequence[Finding]) -> Iterator[Finding]:
+    """A finding that nothing is wrong, with typical values, and the errors of administration."""
     totals, rows = seen.summary.totals, latency_rules.usual_apis(seen)
     if not rows:
         return
-    text = f"Nothing is wrong in {count(totals.exchanges)} exchanges, "
-    text += f"{count(totals.with_errors)} of them" if totals.with_errors else "none of them"
-    text += " with errors" + (" of the protocol or of administration" if totals.with_errors else "")
+    text = f"Nothing is wrong in {counted(totals.exchanges, 'exchange')}, "
+    if errors:
+        names = listed([one.id.removeprefix(ERROR) for one in errors], "code")
+        text += f"{count(totals.with_errors)} with errors, of administration too ({names})"
+    elif totals.with_errors:
+        text += f"{count(totals.with_errors)} with errors that are part of the protocol"
+    else:
+        text += "none with errors"
     yield Finding(
         "healthy",
         NOTICE,

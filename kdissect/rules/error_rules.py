@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.brokers import PEER
-from kdissect.analysis.error_advice import ADVICE
+from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
 from kdissect.rules.context import (
@@ -15,6 +15,7 @@ from kdissect.rules.context import (
     first_packet,
     largest,
     latest,
+    number,
     total,
 )
 from kdissect.rules.evidence_rows import Chosen, Row
@@ -49,6 +50,8 @@ AT_FIRST: Final = frozenset((
     *TOPICS, "LEADER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
     "NOT_COORDINATOR", "NOT_CONTROLLER",
 ))  # fmt: skip
+# Failures of the broker itself, whatever was asked.
+OF_BROKERS: Final = frozenset(("UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE"))
 PEERS: Final = re.compile(PEER)
 SETTLED_NS: Final = 5 * SECOND_NS
 EXAMPLE: Final = 60
@@ -79,12 +82,23 @@ def is_failover(row: Row) -> bool:
     """Whether partitions moved from a broker, rather than being created or deleted with a topic."""
     is_gone = row["cause"] in TOPICS and not row["new_broker"]
     is_access = row["access"] in ACCESS and row["cause"] not in REPLICAS
-    return bool(row["old_broker"]) and is_access and not is_gone
+    return bool(row["old_broker"]) and is_access and not is_gone and was_tried(row)
+
+
+def was_tried(row: Row) -> bool:
+    """Whether clients found no leader, rather than going where nothing was captured.
+
+    After one refusal a client asks for the new leader, which may be a broker that the capture
+    does not have.
+    """
+    is_over = number(row, "unfinished") < number(row, "blackouts")
+    return is_over or bool(row["new_broker"]) or number(row, "failing_ns") >= SECOND_NS
 
 
 def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Chosen) -> Finding:
     longest = largest(rows, "blackout_ns")
-    unfinished = total(rows, "unfinished")
+    unfinished = max(total(those, "unfinished") for those in by_access.values())
+    failing = largest(rows, "failing_ns")
     times = {word: largest(by_access[access], "blackout_ns") for access, word in ACCESS.items()}
     told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
     after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
@@ -93,16 +107,17 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     slowest = largest(rows, "slowest_client_ns")
     text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
     if unfinished:
-        text += f", {count(unfinished)} of them until the capture's end"
+        text += f", {count(unfinished)} of them until the last try in the capture"
+        text += f" after {duration(failing)}" if failing else ""
     if after:
         text += f"; then {', '.join(after[:3])} served them"
-    text += f": {causes} {counted(total(rows, 'errors'), 'time')}"
+    text += f": {causes}, {counted(total(rows, 'errors'), 'error')} of partitions"
     refused = total(gone, "refused") + total(gone, "no_answer")
     if refused:
         text += f"; {broker} refused {counted(refused, 'connection')}"
     if slowest > longest:
         text += f"; the slowest client took {duration(slowest)}"
-    is_long = longest >= SECOND_NS or slowest >= SECOND_NS or unfinished
+    is_long = max(longest, slowest, failing) >= SECOND_NS
     return Finding(
         "failover-blackout",
         PROBLEM if is_long else WARNING,
@@ -132,7 +147,7 @@ def replicas(seen: Context) -> Iterator[Finding]:
         "replicas-missing",
         PROBLEM,
         f"Too few replicas were in sync: {rows[0]['error']} "
-        f"{counted(total(rows, 'errors'), 'time')} to {clients_of(rows)}{until}"
+        f"{counted(total(rows, 'exchanges'), 'time')} to {clients_of(rows)}{until}"
         + (f"; {counted(open_, 'partition')} until the capture's end" if open_ else ""),
         {"errors": total(rows, "errors"), "blackout_ns": longest, "unfinished": open_},
         {"topic": blackouts[0]["topic"]} if blackouts else {},
@@ -148,17 +163,17 @@ def logins(seen: Context) -> Iterator[Finding]:
     silent = seen.chosen("logins")
     if not refused and not silent:
         return
-    number = max(total(refused, "errors"), total(silent, "failed_logins"))
+    failed = max(total(refused, "errors"), total(silent, "failed_logins"))
     causes = ", ".join(several(refused, "error")) or "the broker hung up"
     mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
     yield Finding(
         "authentication-fails",
         PROBLEM,
-        f"{counted(number, 'login')} of {clients_of(refused or silent)} failed"
+        f"{counted(failed, 'login')} of {clients_of(refused or silent)} failed"
         + (f" ({mechanisms})" if mechanisms else "")
         + f": {causes}"
         + _message(refused),
-        {"logins": number},
+        {"logins": failed},
         their(refused or silent),
         earliest(refused, "first_seen") or earliest(silent, "first_time"),
         latest(refused, "last_seen") or latest(silent, "last_time"),
@@ -176,8 +191,8 @@ def rights(seen: Context) -> Iterator[Finding]:
             "authorization-fails",
             PROBLEM,
             f"{clients_of(rows)} may not do what they ask for ({apis}): {causes} "
-            f"{counted(total(rows, 'errors'), 'time')}",
-            {"errors": total(rows, "errors")},
+            f"{counted(total(rows, 'exchanges'), 'time')}",
+            {"errors": total(rows, "errors"), "exchanges": total(rows, "exchanges")},
             their(rows),
             earliest(rows, "first_seen"),
             latest(rows, "last_seen"),
@@ -211,20 +226,21 @@ def is_usual(name: str, row: Row) -> bool:
 
 
 def _code(seen: Context, name: str, rows: list[Row]) -> Finding:
+    is_of_broker = name in OF_BROKERS or name.startswith(UNKNOWN_PREFIX)
     is_final = any(row["is_retriable"] is False and row["api"] in DATA_APIS for row in rows)
     is_background = any(row["api"] in BACKGROUND_APIS for row in rows)
     apis = ", ".join(several(rows, "api"))
     example = next((row.concerns for row in seen.summary.errors if row.name == name), "")
     example = example if len(example) <= EXAMPLE else ""
-    number = total(rows, "errors")
-    advice = ADVICE.get(name, "")
-    text = f"{name} {counted(number, 'time')} to {clients_of(rows)} ({apis}"
+    codes, responses = total(rows, "errors"), total(rows, "exchanges")
+    advice = advice_of(name, {str(row["api"]) for row in rows})
+    text = f"{name} {counted(responses, 'time')} to {clients_of(rows)} ({apis}"
     text += f"; for example {example})" if example else ")"
     return Finding(
         ERROR + name,
-        PROBLEM if is_final else WARNING if is_background else NOTICE,
+        PROBLEM if is_final else WARNING if is_background or is_of_broker else NOTICE,
         f"{text}{_message(rows)}" + (f". {advice.rstrip('.')}" if advice else ""),
-        {"errors": number, "partitions": largest(rows, "partitions")},
+        {"errors": codes, "exchanges": responses, "partitions": largest(rows, "partitions")},
         their(rows) | {"error": name, "example": example, "apis": apis.split(", ")},
         earliest(rows, "first_seen"),
         latest(rows, "last_seen"),
@@ -235,17 +251,18 @@ def _code(seen: Context, name: str, rows: list[Row]) -> Finding:
 def unanswered(seen: Context) -> Iterator[Finding]:
     """Requests without a response, other than those that wait for another client."""
     rows = [row for row in seen.summary.apis if row.api not in WAITING_APIS and row.api_key >= 0]
-    number, asked = sum(row.unanswered for row in rows), sum(row.exchanges for row in rows)
-    if number < FEW or number < UNANSWERED_SHARE * asked:
+    left, asked = sum(row.unanswered for row in rows), sum(row.exchanges for row in rows)
+    is_some = left >= FEW and left >= UNANSWERED_SHARE * asked
+    if not is_some and not (left and left == asked):
         return
     worst = sorted((row for row in rows if row.unanswered), key=lambda row: -row.unanswered)
     told = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
     yield Finding(
         "requests-unanswered",
         WARNING,
-        f"{counted(number, 'request')} of {count(asked)} ({share(number, asked)}) got no answer: "
+        f"{counted(left, 'request')} of {count(asked)} ({share(left, asked)}) got no answer: "
         f"{told}",
-        {"unanswered": number, "share": number / asked},
+        {"unanswered": left, "share": left / asked},
         {"apis": [row.api for row in worst]},
         seen.summary.totals.first_time_ns,
         seen.summary.totals.last_time_ns,

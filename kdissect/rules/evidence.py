@@ -41,7 +41,7 @@ def expression(evidence: Evidence, tables: Mapping[str, "ir.Table"]) -> "ir.Tabl
 def errors(rows: "ir.Table") -> "ir.Table":
     """Clients and their errors, the most frequent first."""
     chosen = rows.select(
-        "error", "api", "client", "client_ip", "errors", "partitions", "is_retriable",
+        "error", "api", "client", "client_ip", "errors", "exchanges", "partitions", "is_retriable",
         "first_seen", "last_seen", "first_packet", "message",
     )  # fmt: skip
     return chosen.order_by(chosen.errors.desc(), "error", "api", "client", "client_ip")
@@ -55,6 +55,7 @@ def failovers(rows: "ir.Table") -> "ir.Table":
         blackouts=rows.count(),
         blackout_ns=rows.blackout_ns.max(),
         unfinished=rows.blackout_ns.isnull().cast("int64").sum(),
+        failing_ns=rows.blackout_ns.isnull().ifelse(rows.failing_ns, None).max(),
         slowest_client_ns=rows.slowest_client_ns.max(),
         clients=rows.clients.max(),
         unrecovered=rows.unrecovered.max(),
@@ -104,8 +105,9 @@ def acks(rows: "ir.Table") -> "ir.Table":
     """Last follower of acks=all requests."""
     asked_all = rows.filter(rows.acks == -1)
     chosen = asked_all.select(
-        "follower", "exchanges", "slow", "p99_ns", "all_p99_ns", "replication_p99_ns", "replication"
-    )
+        "follower", "exchanges", "slow", "p99_ns", "all_p99_ns", "replication_p50_ns",
+        "replication_p99_ns", "replication",
+    )  # fmt: skip
     return chosen.order_by(chosen.slow.desc(), "follower")
 
 
@@ -121,7 +123,7 @@ def slowest(rows: "ir.Table") -> "ir.Table":
     """The exchanges with the longest broker time."""
     return rows.select(
         "api", "broker", "client_id", "client_ip", "request_start", "work_ns", "latency_ns",
-        "queue_ns", "request_packet", "response_packet",
+        "queue_ns", "silent_ns", "acks", "request_packet", "response_packet",
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from kdissect.rules.formatting import clients_of, column_of, listed, several, th
 from kdissect.text.human import count, counted, duration, share
 
 STALL_NS: Final = 500 * MS
+ACKS_ALL: Final = -1
 STALL_MANY: Final = 2  # connections or requests that make one long exchange a stall
 SLOW_NS: Final = 50 * MS
 VERY_SLOW_NS: Final = 100 * MS
@@ -47,10 +48,10 @@ PEERS: Final = re.compile(PEER)
 
 
 def stalls(seen: Context) -> Iterator[Finding]:
-    """Times at which a broker delayed all its requests."""
+    """Times at which a broker answered nobody, and requests waited for it."""
     long = [
         row for row in seen.rows("slowest")
-        if number(row, "work_ns") >= STALL_NS and row["api"] in OWN
+        if held_ns(row) >= STALL_NS and row["api"] in OWN
         and not PEERS.match(row["client_id"] or "")  # whose fetches wait for the others, too
     ]  # fmt: skip
     by_broker: dict[str, list[Row]] = {}
@@ -58,8 +59,11 @@ def stalls(seen: Context) -> Iterator[Finding]:
         by_broker.setdefault(str(row["broker"]), []).append(row)
     for broker, rows in by_broker.items():
         episodes = [those for those in overlapping(rows) if is_stall(seen, those)]
-        if episodes:
-            yield _stall(broker, episodes)
+        own = [those for those in episodes if not all(map(is_replicated, those))]
+        if own:
+            yield _stall(broker, own)
+        elif episodes:
+            yield _stall_or_replication(broker, episodes)
 
 
 def overlapping(rows: list[Row]) -> list[list[Row]]:
@@ -76,32 +80,63 @@ def overlapping(rows: list[Row]) -> list[list[Row]]:
 
 
 def is_stall(seen: Context, rows: list[Row]) -> bool:
-    """Whether the broker is the cause: several waited, or the slowest is far from the usual."""
+    """Whether waiting is unusual: several waited, or the slowest is far from the usual."""
     usual = seen.apis[rows[0]["api"]].work.p50_ns if rows[0]["api"] in seen.apis else None
     return len(rows) >= STALL_MANY or usual is None or number(rows[0], "work_ns") >= SLOWER * usual
 
 
+def held_ns(row: Row) -> int:
+    """Part of the broker time of a request in which the broker answered nobody."""
+    return min(number(row, "work_ns"), number(row, "silent_ns"))
+
+
+def is_replicated(row: Row) -> bool:
+    """Whether the broker may have waited for a follower."""
+    return bool(row["api"] == "Produce" and row["acks"] == ACKS_ALL)
+
+
 def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
     rows = [row for episode in episodes for row in episode]
-    longest = max(episodes, key=lambda episode: largest(episode, "work_ns"))
-    most = largest(longest, "work_ns")
-    apis = ", ".join(several(rows, "api"))
-    text = f"Broker {broker} stalled for up to {duration(most)}: "
-    text += f"{counted(len(rows), 'request')} ({apis}) of {clients_of(rows)} waited "
-    text += f"{duration(min(number(row, 'work_ns') for row in rows))} or longer"
-    if len(episodes) > 1:
-        text += f", at {count(len(episodes))} times"
+    text = f"Broker {broker} stalled for up to {duration(max(map(held_ns, rows)))}: "
+    text += f"{counted(len(rows), 'request')} ({_apis(rows)}) of {clients_of(rows)} waited "
+    text += f"{duration(min(number(row, 'work_ns') for row in rows))} or longer{_often(episodes)}"
+    return _silent(broker, PROBLEM, episodes, text)
+
+
+def _stall_or_replication(broker: str, episodes: list[list[Row]]) -> Finding:
+    """All that waited was Produce with acks=all, which the silence of a follower explains, too."""
+    rows = [row for episode in episodes for row in episode]
+    text = f"Broker {broker} answered nothing for up to {duration(max(map(held_ns, rows)))} "
+    text += f"while {counted(len(rows), 'Produce request')} with acks=all of {clients_of(rows)} "
+    text += f"waited{_often(episodes)}: it stalled, or a follower that they wait for did"
+    return _silent(broker, WARNING, episodes, text)
+
+
+def _often(episodes: list[list[Row]]) -> str:
+    return f", at {count(len(episodes))} times" if len(episodes) > 1 else ""
+
+
+def _apis(rows: list[Row]) -> str:
+    return ", ".join(several(rows, "api"))
+
+
+def _silent(broker: str, severity: str, episodes: list[list[Row]], text: str) -> Finding:
+    rows = [row for episode in episodes for row in episode]
+    longest = max(episodes, key=lambda episode: max(map(held_ns, episode)))
     starts = [time_ns(row, "request_start") or 0 for row in rows]
     return Finding(
         "broker-stalls",
-        PROBLEM,
+        severity,
         text,
-        {"work_ns": most, "requests": len(rows), "times": len(episodes)},
-        {"broker": broker, "apis": apis.split(", ")} | their(rows),
+        {
+            "silent_ns": max(map(held_ns, longest)), "work_ns": largest(rows, "work_ns"),
+            "requests": len(rows), "times": len(episodes),
+        },
+        {"broker": broker, "apis": _apis(rows).split(", ")} | their(rows),
         min(starts),
         max(start + number(row, "latency_ns") for start, row in zip(starts, rows, strict=True)),
         first_packet(longest, "request_packet"),
-    )
+    )  # fmt: skip
 
 
 def followers(seen: Context) -> Iterator[Finding]:
@@ -111,31 +146,54 @@ def followers(seen: Context) -> Iterator[Finding]:
     if not known:
         return
     worst = max(known, key=lambda row: number(row, "replication_p99_ns"))
-    p99, replication = number(worst, "p99_ns"), number(worst, "replication_p99_ns")
-    others = [row for row in known if row is not worst]
-    is_alone = replication >= SLOWER_FOLLOWER * largest(others, "replication_p99_ns")
-    if p99 < SLOW_NS or not worst["slow"] or replication < HALF * p99 or not is_alone:
+    others = [row for row in known if row is not worst and number(row, "exchanges") >= SOME]
+    if not is_slow_follower(worst, others):
         return
-    slow = total(rows, "slow")
-    text = f"Produce with acks=all waits for broker {worst['follower']}: p99 is {duration(p99)} "
-    text += f"where it was the last to replicate, {duration(replication)} of that until it had"
+    p99, replication = number(worst, "p99_ns"), number(worst, "replication_p99_ns")
+    exchanges, slow = number(worst, "exchanges"), number(worst, "slow")
+    is_p99 = exchanges >= ENOUGH
+    text = f"Produce with acks=all waits for broker {worst['follower']}: "
+    if is_p99:
+        text += f"p99 is {duration(p99)} where it was the last to replicate, "
+    else:
+        text += f"of {counted(exchanges, 'request')} where it was the last to replicate, "
+        text += f"{count(slow)} took up to {duration(p99)}, "
+    text += f"{duration(replication)} of that until it had"
     if others:
         text += f" ({duration(largest(others, 'replication_p99_ns'))} where others were last)"
-    if slow >= MANY:
-        text += f"; {count(number(worst, 'slow'))} of the {count(slow)} slowest requests"
+    if is_p99:
+        text += f"; {count(slow)} of the {count(total(rows, 'slow'))} slowest requests"
     yield Finding(
         "produce-latency-slow-follower",
-        PROBLEM if p99 >= VERY_SLOW_NS else WARNING,
+        PROBLEM if is_p99 and p99 >= VERY_SLOW_NS else WARNING,
         text,
         {
             "p99_ns": p99,
             "replication_p99_ns": replication,
             "all_p99_ns": worst["all_p99_ns"],
             "slow": worst["slow"],
-            "share": number(worst, "slow") / slow,
-            "exchanges": number(worst, "exchanges"),
+            "share": slow / total(rows, "slow"),
+            "exchanges": exchanges,
         },
         {"broker": worst["follower"], "api": "Produce"},
+    )
+
+
+def is_slow_follower(row: Row, others: list[Row]) -> bool:
+    """Whether producers wait for a follower, and longer than for the others.
+
+    Of fewer requests than a p99 takes, the longest is meant.
+    """
+    p99, replication = number(row, "p99_ns"), number(row, "replication_p99_ns")
+    exchanges = number(row, "exchanges")
+    if exchanges < SOME or not row["slow"] or p99 < SLOW_NS or replication < HALF * p99:
+        return False
+    if replication < SLOWER_FOLLOWER * largest(others, "replication_p99_ns"):
+        return False
+    usual = number(row, "replication_p50_ns")
+    return exchanges < ENOUGH or (
+        number(row, "slow") >= MANY
+        and all(usual >= number(other, "replication_p50_ns") for other in others)
     )
 
 
@@ -244,8 +302,8 @@ def polls(seen: Context) -> Iterator[Finding]:
     yield Finding(
         "fetch-mostly-long-poll",
         NOTICE,
-        f"p99 of Fetch is {duration(row.latency.p99_ns)}, {share(row.waited, 1)} of it long poll; "
-        f"work p99 is {duration(row.work.p99_ns)}",
+        f"p99 of Fetch is {duration(row.latency.p99_ns)}; {share(row.waited, 1)} of the time of "
+        f"all Fetch requests is long poll, and p99 of broker time is {duration(row.work.p99_ns)}",
         {
             "p99_ns": row.latency.p99_ns, "waited": row.waited, "work_p99_ns": row.work.p99_ns,
             "exchanges": row.exchanges,
@@ -277,19 +335,29 @@ def usual_apis(seen: Context) -> list[ApiRow]:
 
 
 def usual_text(rows: list[ApiRow]) -> str:
-    """Their p99, and the part of it that was a requested wait."""
-    told = [
-        f"{row.api} {duration(row.latency.p99_ns)}"
-        + (f" ({share(row.waited, 1)} waited, work {duration(row.work.p99_ns)})"
-           if row.waited >= HALF else "")
-        for row in rows
-    ]  # fmt: skip
-    return f"p99 of {listed(told, 'API')}"
+    """Their p99, the longest of those with too few requests for one, and their broker time."""
+    many = [_usual(row) for row in rows if row.exchanges >= ENOUGH]
+    few = [_usual(row) for row in rows if row.exchanges < ENOUGH]
+    told = [f"p99 of {listed(many, 'API')}"] if many else []
+    told += [f"longest {listed(few, 'API')}"] if few else []
+    return "; ".join(told)
+
+
+def _usual(row: ApiRow) -> str:
+    is_many = row.exchanges >= ENOUGH
+    latency, work = (
+        (row.latency.p99_ns, row.work.p99_ns) if is_many else (row.latency.max_ns, row.work.max_ns)
+    )
+    is_long_poll = row.waited >= HALF and work is not None
+    more = f" (broker time {duration(work)})" if is_long_poll else ""
+    return f"{row.api} {duration(latency)}{more}"
 
 
 def is_polled(row: ApiRow) -> bool:
-    """Whether its latency is the wait that consumers requested."""
-    return (row.latency.p99_ns or 0) >= POLLED_NS and row.waited >= POLLED
+    """Whether its latency is the wait that consumers requested, and the broker is quick."""
+    latency = row.latency.p99_ns or 0
+    is_quick = (row.work.p99_ns or 0) <= (1 - POLLED) * latency
+    return latency >= POLLED_NS and row.waited >= POLLED and is_quick
 
 
 RULES: Final = (stalls, followers, slow_brokers, network, quotas, polls, latencies)

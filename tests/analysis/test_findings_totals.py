@@ -164,7 +164,8 @@ COUNTED: list[tuple[str, Callable[[int], dict[str, Any]], str, dict[str, str]]] 
     ("rebalances", lambda at: rebalance(at, cause="max poll exceeded"),
      "max-poll-exceeded", {"rebalances": "rebalances"}),
     ("failovers", lambda at: {"access": "produce", "old_broker": "b", "cause": f"e{at}",
-                              "blackouts": 1, "unfinished": at % 2, "errors": 2 + at},
+                              "blackouts": 1, "unfinished": at % 2, "errors": 2 + at,
+                              "failing_ns": 2 * 10**9},
      "failover-blackout",
      {"partitions": "blackouts", "unfinished": "unfinished", "errors": "errors"}),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, SECOND_NS, with_dimensions
 from kdissect.analysis.fingerprints import with_software
-from kdissect.analysis.grouping import is_failed
+from kdissect.analysis.grouping import is_failed, is_unanswered
 from kdissect.analysis.question import Tables
 from kdissect.analysis.questions.latency import measured, whole
 
@@ -78,12 +78,12 @@ def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
     """
     import ibis
 
-    due = rows.outcome.isin(("answered", "unanswered"))
+    due = (rows.outcome == "answered") | is_unanswered(rows)
     told = rows.mutate(
         of_api=rows.api,
         spoken=rows.api + " " + rows.api_version.cast("string").coalesce(NO_VERSION),
         problem=ibis.cases(
-            (rows.outcome == "unanswered", "unanswered"),
+            (is_unanswered(rows), "unanswered"),
             ((rows.outcome == "answered") & is_failed(rows), rows.error),
             else_=None,
         ),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, with_dimensions
-from kdissect.analysis.grouping import is_failed
+from kdissect.analysis.grouping import is_failed, is_unanswered
 from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
 from kdissect.analysis.questions.latency import whole
 from kdissect.analysis.replication import last_followers
@@ -63,7 +63,7 @@ def acks(
         given_up=rows.is_given_up.sum().coalesce(0),
         records=rows.record_count.sum(),
         failed=is_failed(rows).sum().coalesce(0),
-        unanswered=(rows.outcome == "unanswered").sum().coalesce(0),
+        unanswered=is_unanswered(rows).sum().coalesce(0),
     )
     groups = [ibis.asc(name) for name in by]
     order = [*groups, ibis.desc("slow"), ibis.desc("exchanges"), "follower"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from kdissect.analysis.consumption import OF_MEMBERS
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
 from kdissect.analysis.fingerprints import with_software
-from kdissect.analysis.grouping import beside, is_failed, listed, shortly_listed
+from kdissect.analysis.grouping import beside, is_failed, is_unanswered, listed, shortly_listed
 from kdissect.analysis.question import NAMES, Option, Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
@@ -130,7 +130,7 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
     return {
         "exchanges": rows.count(),
         "failed": is_failed(rows).sum().coalesce(0),
-        "unanswered": (rows.outcome == "unanswered").sum().coalesce(0),
+        "unanswered": is_unanswered(rows).sum().coalesce(0),
         "request_bytes": (rows.request_size + SIZE_FIELD).sum().coalesce(0),
         "response_bytes": answered.ifelse(rows.response_size + SIZE_FIELD, 0).sum(),
         "first_time": rows.request_start.min(),

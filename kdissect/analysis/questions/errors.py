@@ -69,11 +69,14 @@ def errors(
         message=rows.message.max(),
         first_name=rows.name.min(),
         last_name=rows.name.max(),
+        first_api=rows.of_api.min(),
+        last_api=rows.of_api.max(),
     )
     one_name = (found.first_name == found.last_name).ifelse(found.first_name, None)
+    one_api = (found.first_api == found.last_api).ifelse(found.first_api, None)
     told = found.mutate(
         is_retriable=(found.least == found.most).ifelse(found.most == 1, None),
-        advice=advice_for(one_name),
+        advice=advice_for(one_name, one_api),
     ).select(*by, *[column.name for column in COLUMNS])
     return in_order(told, by, ibis.desc("errors"))
 
@@ -96,6 +99,7 @@ def met(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
         "client_id",
         "response_packet",
         *outer,
+        of_api=exchanges.api,
         group_asked=exchanges.group_id,
         seen=exchanges.response_start.coalesce(exchanges.request_start),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.brokers import is_follower
 from kdissect.analysis.dimensions import SECOND_NS, with_ends
+from kdissect.analysis.grouping import is_unanswered
 from kdissect.analysis.question import DURATION, Option, Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
@@ -48,6 +49,7 @@ COLUMNS: Final = (
     Column("access", TEXT, "", "produce, fetch (consumers), replicate (followers) or metadata"),
     Column("cause", TEXT, "", "first error, or unanswered"),
     Column("blackout_ns", INT64, "ns", "until the first success by anybody; null: none in capture"),
+    Column("failing_ns", INT64, "ns", "from the first error to the last"),
     Column(
         "slowest_client_ns", INT64, "ns",
         "longest that a client took from its first error to its own next success",
@@ -73,6 +75,7 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     found = rows.group_by(*PLACE, "episode").aggregate(
         started=rows["at"].min(where=fails),
         started_ns=at_ns.min(where=fails),
+        failing_ns=at_ns.max(where=fails) - at_ns.min(where=fails),
         cause=rows.cause.argmin(at_ns, where=fails),
         errors=fails.cast("int64").sum(),
         refused_by=rows.broker.argmin(at_ns, where=fails),
@@ -171,7 +174,7 @@ def tried(tables: Tables) -> "ir.Table":
         next_broker=rows.broker.lead().over(client), broker_before=rows.broker.lag().over(client)
     )
     # A missing response alone proves nothing; a client that then moves shows the broker left.
-    is_left = (rows.outcome == "unanswered") & (rows.next_broker != rows.broker).coalesce(False)
+    is_left = is_unanswered(rows) & (rows.next_broker != rows.broker).coalesce(False)
     # A session may have been told to forget the partition: then the client has moved elsewhere.
     is_left &= rows.is_named | (rows.broker_before == rows.broker).coalesce(False)
     is_left &= rows.access != "metadata"
@@ -214,7 +217,7 @@ def reached(tables: Tables) -> "ir.Table":
     )
     exchanges = with_ends(tables, exchanges).select(
         "exchange_id", "connection_id", "access", "client_id", "client_ip", "broker", "outcome",
-        "exchange_code",
+        "decode_status", "exchange_code",
         "wait_ns", "request_start", "request_start_ns", "response_start", "response_start_ns",
         "request_packet", "response_packet",
     )  # fmt: skip
@@ -234,9 +237,8 @@ def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
     """
     import ibis
 
-    left = exchanges.filter(
-        exchanges.access.isin(["fetch", "replicate"]), exchanges.outcome == UNANSWERED
-    )
+    is_read = exchanges.access.isin(["fetch", "replicate"])
+    left = exchanges.filter(is_read & is_unanswered(exchanges))
     places = named.select("connection_id", "topic", "partition").distinct()
     rows = left.inner_join(places, "connection_id")
     unnamed = rows.anti_join(named, ["exchange_id", "topic", "partition"])

@@ -74,6 +74,7 @@ def ends_of_connections(tables: Tables) -> "ir.Table":
     ours = connections.filter(connections.protocol.isin(PROTOCOLS)).rename(
         all_exchanges="exchanges"
     )
+    ours = ours.mutate(is_both_ways=ours.packets_to_client.max().as_scalar() > 0)
     joined = ours.left_join(speakers, "connection_id")
     is_chosen = joined.connection_id_right.notnull() | (joined.all_exchanges.coalesce(0) == 0)
     named = joined.filter(is_chosen).mutate(
@@ -98,7 +99,7 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
     return rows.group_by(list(by)).aggregate(
         connections=rows.count(),
         refused=(is_reset & is_unused).sum().coalesce(0),
-        no_answer=(rows.syn_seen & (rows.packets_to_client == 0)).sum().coalesce(0),
+        no_answer=has_no_answer(rows).sum().coalesce(0),
         reset_by_broker=(is_reset & ~is_unused).sum().coalesce(0),
         reset_by_client=(rows.rst_by == "client").sum().coalesce(0),
         reconnects=rows.is_again.sum(),
@@ -111,6 +112,15 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
         missing_bytes=both(rows, "missing_bytes").sum(),
         rtt_p50_ns=whole(round_trip(rows).quantile(0.5)),
     )
+
+
+def has_no_answer(rows: "ir.Table") -> "ir.BooleanValue":
+    """Whether a client got nothing but silence: no packet came, and it never went beyond SYN.
+
+    A client that sends data or a FIN was answered, and the answers were not captured.
+    """
+    is_silent = rows.syn_seen & (rows.packets_to_client == 0) & rows.is_both_ways
+    return is_silent & (rows.bytes_to_broker == 0) & ~rows.fin_seen & rows.rst_by.isnull()
 
 
 def both(rows: "ir.Table", name: str) -> "ir.NumericValue":

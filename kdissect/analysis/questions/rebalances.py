@@ -131,7 +131,9 @@ def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
     own: dict[str, Any] = {"group_by": [*GROUP, "owner"], "order_by": "number"}
     took_part = took_part.mutate(next_number=took_part.number.lead().over(**own))
     expected = took_part.number + 1
-    is_lost = took_part.is_member & (expected < took_part["count"])
+    # Of a member without a captured connection neither heartbeats nor a leave would be seen.
+    is_known = took_part.is_member & took_part.connection_id.notnull()
+    is_lost = is_known & (expected < took_part["count"])
     is_lost &= took_part.next_number.isnull() | (took_part.next_number > expected)
     gone = took_part.filter(is_lost, ~took_part.left_after).mutate(number=expected)
     lost = gone.group_by([*GROUP, "number"]).aggregate(
@@ -158,6 +160,7 @@ def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
 
     held = holdings(events, tables)
     is_moved = (held.held_by != held.owner).fill_null(False)
+    is_silent = is_moved & held.is_silent & held.held_connection_id.notnull()
     return held.group_by(list(REBALANCE)).aggregate(
         partitions=held.topic_partition.nunique(),
         moved=is_moved.sum(),
@@ -168,11 +171,9 @@ def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
         stopped_ns=held.free_ns.notnull()
         .ifelse(ibis.greatest(held.got_ns - held.free_ns, 0), None)
         .max(),
-        silent=held.held_by.nunique(where=is_moved & held.is_silent),
+        silent=held.held_by.nunique(where=is_silent),
         **{
-            f"silent_{name}": held[f"held_{name}"].argmin(
-                held.got_ns, where=is_moved & held.is_silent
-            )
+            f"silent_{name}": held[f"held_{name}"].argmin(held.got_ns, where=is_silent)
             for name in WHO
         },
     )

@@ -39,6 +39,18 @@ def texts(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.object_]:
     return np.array(column.to_pylist(), dtype=object)
 
 
+def has_text(batch: pa.RecordBatch, name: str, part: str) -> npt.NDArray[np.bool_]:
+    """Where a text column contains a text; it does not in nulls."""
+    column = batch.column(name)
+    if isinstance(column, pa.DictionaryArray):
+        words, codes = _words_and_codes(column)
+    else:
+        words = column.to_pylist()
+        codes = np.arange(len(words))
+    found: npt.NDArray[np.bool_] = np.array([part in (word or "") for word in words], dtype=bool)
+    return found[codes]
+
+
 def is_set(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
     """Where an integer, time or text column is not null."""
     column = batch.column(name)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.analysis.summary.arrow_columns import groups, integers, texts
+from kdissect.analysis.grouping import RESPONSE_NOT_CAPTURED
+from kdissect.analysis.summary.arrow_columns import groups, has_text, integers, texts
 from kdissect.analysis.summary.histogram import Histogram
 
 
@@ -90,7 +91,8 @@ class ExchangeColumns:
         has_code = integers(batch, "error_code", 0) != 0
         self.failed = has_code | (integers(batch, "error_count", 0) > 0)
         self.version = integers(batch, "api_version", -1)
-        self.unanswered = texts(batch, "outcome") == "unanswered"
+        is_captured = ~has_text(batch, "decode_status", RESPONSE_NOT_CAPTURED)
+        self.unanswered = (texts(batch, "outcome") == "unanswered") & is_captured
 
 
 class Traffic:
