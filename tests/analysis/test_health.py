@@ -63,12 +63,32 @@ def test_connections_are_counted_by_what_became_of_them(tmp_path: Path) -> None:
 
 def test_refused_and_unanswered_connections_are_nobodys(tmp_path: Path) -> None:
     connections = [
-        unused(1, rst_by="broker"), unused(2, packets_to_client=0), unused(3, rst_by="client"),
+        unused(1, rst_by="broker", packets_to_client=1), unused(2, packets_to_client=0),
+        unused(3, rst_by="client"),
         link(4, protocol="http"),
     ]  # fmt: skip
     (row,) = asked("health", tmp_path, connections=connections)
     names = ("client", "connections", "refused", "no_answer", "reset_by_broker", "exchanges")
     assert [row[name] for name in names] == [None, 3, 1, 1, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "no_answer"),
+    [({}, 1), ({"bytes_to_broker": 300}, 0), ({"fin_seen": True}, 0), ({"rst_by": "client"}, 0)],
+)
+def test_a_client_that_goes_on_was_answered(
+    more: dict[str, Any], no_answer: int, tmp_path: Path
+) -> None:
+    """It sends data or closes, which it does once the broker has accepted the connection."""
+    connections = [unused(1, packets_to_client=0, **more), unused(2, packets_to_client=9)]
+    (row,) = asked("health", tmp_path, connections=connections)
+    assert row["no_answer"] == no_answer
+
+
+def test_a_capture_of_one_direction_shows_no_broker_that_does_not_answer(tmp_path: Path) -> None:
+    connections = [unused(number, packets_to_client=0) for number in range(1, 9)]
+    (row,) = asked("health", tmp_path, connections=connections)
+    assert row["no_answer"] == 0
 
 
 def test_the_network_makes_what_p99_has_above_that_of_untroubled_exchanges(tmp_path: Path) -> None:

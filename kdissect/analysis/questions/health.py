@@ -120,7 +120,8 @@ def has_no_answer(rows: "ir.Table") -> "ir.BooleanValue":
     A client that sends data or a FIN was answered, and the answers were not captured.
     """
     is_silent = rows.syn_seen & (rows.packets_to_client == 0) & rows.is_both_ways
-    return is_silent & (rows.bytes_to_broker == 0) & ~rows.fin_seen & rows.rst_by.isnull()
+    has_spoken = (rows.bytes_to_broker.coalesce(0) > 0) | rows.fin_seen.coalesce(False)
+    return is_silent & ~has_spoken & rows.rst_by.isnull()
 
 
 def both(rows: "ir.Table", name: str) -> "ir.NumericValue":
