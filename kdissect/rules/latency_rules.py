@@ -6,17 +6,8 @@ from typing import Final
 
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.rules.context import (
-    MS,
-    SECOND_NS,
-    Context,
-    first_packet,
-    largest,
-    number,
-    time_ns,
-    total,
-)
-from kdissect.rules.evidence_rows import Row
+from kdissect.rules.context import MS, SECOND_NS, Context, number, time_ns
+from kdissect.rules.evidence_rows import Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, column_of, listed, several, their
 from kdissect.text.human import count, counted, duration, share
@@ -53,38 +44,38 @@ def stalls(seen: Context) -> Iterator[Finding]:
         if number(row, "work_ns") >= STALL_NS and row["api"] in OWN
         and not PEERS.match(row["client_id"] or "")  # whose fetches wait for the others, too
     ]  # fmt: skip
-    by_broker: dict[str, list[Row]] = {}
+    by_broker: dict[str, Rows] = {}
     for row in sorted(long, key=lambda row: number(row, "request_start")):
-        by_broker.setdefault(str(row["broker"]), []).append(row)
+        by_broker.setdefault(str(row["broker"]), Rows()).append(row)
     for broker, rows in by_broker.items():
         episodes = [those for those in overlapping(rows) if is_stall(seen, those)]
         if episodes:
             yield _stall(broker, episodes)
 
 
-def overlapping(rows: list[Row]) -> list[list[Row]]:
+def overlapping(rows: Rows) -> list[Rows]:
     """Rows in order of their requests, split where all earlier ones were answered."""
-    episodes: list[list[Row]] = []
+    episodes: list[Rows] = []
     until = 0
     for row in rows:
         start = time_ns(row, "request_start") or 0
         if not episodes or start > until:
-            episodes.append([])
+            episodes.append(Rows())
         episodes[-1].append(row)
         until = max(until, start + number(row, "latency_ns"))
     return episodes
 
 
-def is_stall(seen: Context, rows: list[Row]) -> bool:
+def is_stall(seen: Context, rows: Rows) -> bool:
     """Whether the broker is the cause: several waited, or the slowest is far from the usual."""
     usual = seen.apis[rows[0]["api"]].work.p50_ns if rows[0]["api"] in seen.apis else None
     return len(rows) >= STALL_MANY or usual is None or number(rows[0], "work_ns") >= SLOWER * usual
 
 
-def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
-    rows = [row for episode in episodes for row in episode]
-    longest = max(episodes, key=lambda episode: largest(episode, "work_ns"))
-    most = largest(longest, "work_ns")
+def _stall(broker: str, episodes: list[Rows]) -> Finding:
+    rows = Rows(row for episode in episodes for row in episode)
+    longest = max(episodes, key=lambda episode: episode.largest("work_ns"))
+    most = longest.largest("work_ns")
     apis = ", ".join(several(rows, "api"))
     text = f"Broker {broker} stalled for up to {duration(most)}: "
     text += f"{counted(len(rows), 'request')} ({apis}) of {clients_of(rows)} waited "
@@ -100,7 +91,7 @@ def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
         {"broker": broker, "apis": apis.split(", ")} | their(rows),
         min(starts),
         max(start + number(row, "latency_ns") for start, row in zip(starts, rows, strict=True)),
-        first_packet(longest, "request_packet"),
+        longest.first_packet("request_packet"),
     )
 
 
@@ -112,15 +103,15 @@ def followers(seen: Context) -> Iterator[Finding]:
         return
     worst = max(known, key=lambda row: number(row, "replication_p99_ns"))
     p99, replication = number(worst, "p99_ns"), number(worst, "replication_p99_ns")
-    others = [row for row in known if row is not worst]
-    is_alone = replication >= SLOWER_FOLLOWER * largest(others, "replication_p99_ns")
+    others = Rows(row for row in known if row is not worst)
+    is_alone = replication >= SLOWER_FOLLOWER * others.largest("replication_p99_ns")
     if p99 < SLOW_NS or not worst["slow"] or replication < HALF * p99 or not is_alone:
         return
-    slow = total(rows, "slow")
+    slow = rows.total("slow")
     text = f"Produce with acks=all waits for broker {worst['follower']}: p99 is {duration(p99)} "
     text += f"where it was the last to replicate, {duration(replication)} of that until it had"
     if others:
-        text += f" ({duration(largest(others, 'replication_p99_ns'))} where others were last)"
+        text += f" ({duration(others.largest('replication_p99_ns'))} where others were last)"
     if slow >= MANY:
         text += f"; {count(number(worst, 'slow'))} of the {count(slow)} slowest requests"
     yield Finding(
@@ -192,7 +183,7 @@ def network(seen: Context) -> Iterator[Finding]:
     totals = seen.summary.network
     if not rows or not (totals.network_lost_bytes or totals.zero_windows):
         return
-    longest = largest(rows, "time_p99_ns")
+    longest = rows.largest("time_p99_ns")
     (worst, *_) = seen.chosen_named(
         "health", lambda row: is_troubled(row) and number(row, "time_p99_ns") == longest
     )
@@ -205,7 +196,7 @@ def network(seen: Context) -> Iterator[Finding]:
         {
             "time_p99_ns": worst["time_p99_ns"], "untroubled_p99_ns": worst["untroubled_p99_ns"],
             "share": worst["network"],
-            "retransmitted_segments": total(rows, "retransmitted_segments"),
+            "retransmitted_segments": rows.total("retransmitted_segments"),
         },
         their(rows) | column_of("brokers", "broker", rows),
     )  # fmt: skip
@@ -225,13 +216,13 @@ def quotas(seen: Context) -> Iterator[Finding]:
     """Clients throttled by brokers."""
     rows = seen.chosen("traffic", lambda row: row["throttled"])
     if rows:
-        longest = largest(rows, "throttle_max_ms")
+        longest = rows.largest("throttle_max_ms")
         yield Finding(
             "throttled-by-quota",
             PROBLEM if longest * MS >= SECOND_NS else WARNING,
-            f"Brokers throttled {clients_of(rows)} {counted(total(rows, 'throttled'), 'time')}, "
+            f"Brokers throttled {clients_of(rows)} {counted(rows.total('throttled'), 'time')}, "
             f"for up to {duration(longest * MS)}",
-            {"throttled": total(rows, "throttled"), "throttle_max_ms": longest},
+            {"throttled": rows.total("throttled"), "throttle_max_ms": longest},
             their(rows),
         )
 
