@@ -20,7 +20,7 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND, run
 from kdissect.protocol.apis import APIS, request_header_version
 from kdissect.protocol.specs import FieldSpec, snake_case
 from kdissect.tables.schemas import TABLES
-from tests.cli.test_hostile_text import HARMFUL, NEEDS_OTEL, STARTS, harmful_in
+from tests.cli.test_hostile_text import HARMFUL, NEEDS_OTEL, STARTS, harmful_in, strings_of
 from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of
 from tests.live.test_metrics import page, replayed, served
@@ -196,7 +196,9 @@ def test_no_span_has_a_harmful_character(
     assert run(["spans", "--parts", str(hostile[0])]) == FOUND
     out, err = capfd.readouterr()
     assert not harmful_in(out + err, "\n"), f"seed {SEED}"
-    assert [json.loads(line) for line in out.splitlines()]
+    told = [text for line in out.splitlines() for text in strings_of(json.loads(line))]
+    assert told
+    assert not harmful_in("".join(told), ""), f"seed {SEED}"
 
 
 @pytest.mark.slow
