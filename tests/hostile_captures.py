@@ -18,8 +18,14 @@ BROKER_PORT = 9092
 class Talk:
     """The packets of one connection; `begin_ns` after the start of the capture."""
 
-    def __init__(self, port: int = 50_000, begin_ns: int = 0, segment: int = SEGMENT) -> None:
-        self.port = port
+    def __init__(
+        self,
+        port: int = 50_000,
+        begin_ns: int = 0,
+        segment: int = SEGMENT,
+        broker_port: int = BROKER_PORT,
+    ) -> None:
+        self.ports = (port, broker_port)
         self.segment = segment
         self.now_ns = START_NS + begin_ns
         self.next = [1000, 5000]
@@ -40,9 +46,8 @@ class Talk:
         return self
 
     def _add(self, side: int, flags: int, payload: bytes = b"") -> None:
-        ports = (self.port, BROKER_PORT)
         tcp = make_tcp(
-            payload, ports[side], ports[1 - side], self.next[side] % 2**32,
+            payload, self.ports[side], self.ports[1 - side], self.next[side] % 2**32,
             self.next[1 - side] % 2**32, flags,
         )  # fmt: skip
         addresses = ("10.0.0.1", "10.0.0.9")

@@ -3,17 +3,8 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from kdissect.rules.context import (
-    SECOND_NS,
-    Context,
-    Wanted,
-    earliest,
-    largest,
-    latest,
-    number,
-    total,
-)
-from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, distinct
+from kdissect.rules.context import SECOND_NS, Context, Wanted, number
+from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import (
     client_of,
@@ -47,11 +38,11 @@ def refusals(seen: Context) -> Iterator[Finding]:
     failing = {
         broker: rows
         for broker, rows in by_broker.items()
-        if total(rows, "refused") + total(rows, "no_answer") >= FEW
+        if rows.total("refused") + rows.total("no_answer") >= FEW
     }
     for is_there in (False, True):
         brokers = [
-            broker for broker, rows in failing.items() if is_there == bool(total(rows, "exchanges"))
+            broker for broker, rows in failing.items() if is_there == bool(rows.total("exchanges"))
         ]
         if brokers:
             yield _refused(brokers, seen.chosen("health", is_failing(brokers)), is_there)
@@ -64,11 +55,11 @@ def is_failing(brokers: Collection[str]) -> Wanted:
 
 
 def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
-    refused, silent = total(rows, "refused"), total(rows, "no_answer")
+    refused, silent = rows.total("refused"), rows.total("no_answer")
     told = [f"refused {counted(refused, 'connection')}"] if refused else []
     told += [f"did not answer {counted(silent, 'connection')}"] if silent else []
     addresses = list(dict.fromkeys(str(row["client_ip"]) for row in rows))
-    number = distinct(rows, "client_ip", len(addresses))
+    number = rows.distinct("client_ip", len(addresses))
     ending = "; other connections there went well" if is_there else "; none there ever went well"
     return Finding(
         "broker-refuses-connections",
@@ -95,11 +86,11 @@ def churn(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "connection-churn",
             WARNING,
-            f"{clients_of(rows)} connected again {counted(total(rows, 'reconnects'), 'time')}; a "
-            f"connection lasts {duration(largest(rows, 'life_p50_ns'))} at the median",
+            f"{clients_of(rows)} connected again {counted(rows.total('reconnects'), 'time')}; a "
+            f"connection lasts {duration(rows.largest('life_p50_ns'))} at the median",
             {
-                "reconnects": total(rows, "reconnects"),
-                "life_p50_ns": largest(rows, "life_p50_ns"),
+                "reconnects": rows.total("reconnects"),
+                "life_p50_ns": rows.largest("life_p50_ns"),
             },
             their(rows) | column_of("brokers", "broker", rows),
         )
@@ -108,13 +99,13 @@ def churn(seen: Context) -> Iterator[Finding]:
 def resets(seen: Context) -> Iterator[Finding]:
     """Connections reset by brokers."""
     rows = seen.chosen("health", lambda row: row["reset_by_broker"])
-    cut = total(rows, "reset_by_broker")
+    cut = rows.total("reset_by_broker")
     if cut >= FEW:
         brokers = list(dict.fromkeys(str(row["broker"]) for row in rows))
         yield Finding(
             "connections-reset",
             WARNING,
-            f"{listed(brokers, 'broker', distinct(rows, 'broker', len(brokers)))} reset "
+            f"{listed(brokers, 'broker', rows.distinct('broker', len(brokers)))} reset "
             f"{counted(cut, 'connection')} of {clients_of(rows)}",
             {"reset_by_broker": cut},
             their(rows) | column_of("brokers", "broker", rows),
@@ -125,13 +116,13 @@ def metadata(seen: Context) -> Iterator[Finding]:
     """Clients that request metadata too often."""
     rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row))
     if rows:
-        times = total(rows, "metadata")
+        times = rows.total("metadata")
         yield Finding(
             "metadata-storm",
             WARNING,
             f"{clients_of(rows)} asked for metadata {counted(times, 'time')} "
-            f"({_rate(seen, times)}), beside {count(total(rows, 'produces'))} produce requests and "
-            f"{count(total(rows, 'fetches'))} fetches",
+            f"({_rate(seen, times)}), beside {count(rows.total('produces'))} produce requests and "
+            f"{count(rows.total('fetches'))} fetches",
             {"metadata": times},
             their(rows),
         )
@@ -154,7 +145,7 @@ def empty_polls(seen: Context) -> Iterator[Finding]:
         ),
     )
     if rows:
-        times = total(rows, "fetches")
+        times = rows.total("fetches")
         yield Finding(
             "empty-polls",
             NOTICE,
@@ -180,8 +171,8 @@ def lonely_records(seen: Context) -> Iterator[Finding]:
             "single-record-batches",
             NOTICE,
             f"{clients_of(rows)} sent {share(rows[0]['single'], 1)} of "
-            f"{count(total(rows, 'batches'))} batches with a single record",
-            {"batches": total(rows, "batches"), "single": rows[0]["single"]},
+            f"{count(rows.total('batches'))} batches with a single record",
+            {"batches": rows.total("batches"), "single": rows[0]["single"]},
             their(rows),
         )
 
@@ -210,10 +201,10 @@ def upgrades(seen: Context) -> Iterator[Finding]:
 
 
 def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding:
-    by_client: dict[str, list[Row]] = {}
+    by_client: dict[str, Rows] = {}
     for row in rows:
-        by_client.setdefault(client_of(row), []).append(row)
-    clients = distinct(rows, CLIENT, len(by_client))
+        by_client.setdefault(client_of(row), Rows()).append(row)
+    clients = rows.distinct(CLIENT, len(by_client))
     told = [_old(client, those) for client, those in list(by_client.items())[:NAMED]]
     word = "break" if is_certain else "may break"
     if clients == 1:
@@ -233,16 +224,16 @@ def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding
         text,
         {
             "clients": clients,
-            "exchanges": total(rows, "exchanges"),
+            "exchanges": rows.total("exchanges"),
             "unanswered": refused if is_refused else 0,
         },
         their(rows) | {"versions": [f"{row['api']} v{row['api_version']}" for row in rows[:20]]},
-        earliest(rows, "first_time"),
-        latest(rows, "last_time"),
+        rows.earliest("first_time"),
+        rows.latest("last_time"),
     )
 
 
-def _old(client: str, rows: list[Row]) -> str:
+def _old(client: str, rows: Rows) -> str:
     software = " ".join(part for part in (rows[0]["software"], rows[0]["software_version"]) if part)
     versions = [f"{named(row['api'])} v{row['api_version']}" for row in rows]
     return f"{client}{f' ({software})' if software else ''} uses {listed(versions, 'version')}"

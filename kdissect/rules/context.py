@@ -1,17 +1,15 @@
 """Input of the rules: the counters of a pass, and the evidence queried."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.analysis.summary.summary import Summary
-from kdissect.rules.evidence_rows import ROWS, Chosen, Row
+from kdissect.rules.evidence_rows import ROWS, Chosen, Row, Rows, in_ns
 from kdissect.rules.indicators import Indicators
 
-Rows = list[Row]
 Wanted = Callable[[Row], object]
-US: Final = 1_000  # evidence has times in microseconds
 # Rows kept by all groups of one evidence together, beside the first of each.
 GROUPED_ROWS: Final = 10 * ROWS
 SECOND_NS: Final = 1_000_000_000
@@ -29,18 +27,18 @@ class Context:
 
     summary: Summary
     signs: Indicators
-    evidence: Mapping[str, Rows] = field(default_factory=dict)
+    evidence: Mapping[str, list[Row]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
     unread: Collection[str] = ()
     cut: set[str] = field(default_factory=set)
 
-    def rows(self, name: str) -> list[Row]:
+    def rows(self, name: str) -> Rows:
         """The rows of an evidence, at most ROWS; none when it was not queried."""
         found = self.evidence.get(name, [])
         if len(found) > ROWS:
             self.cut.add(name)
-        return found[:ROWS]
+        return Rows(found[:ROWS])
 
     def every(self, name: str) -> Iterator[Row]:
         """All rows of an evidence, in its order."""
@@ -115,43 +113,3 @@ def number(row: Row, name: str) -> int:
 def time_ns(row: Row, name: str) -> int | None:
     """A time of a row of evidence as ns since 1970."""
     return in_ns(row.get(name))
-
-
-def in_ns(microseconds: int | None) -> int | None:
-    """Microseconds as nanoseconds."""
-    return None if microseconds is None else int(microseconds) * US
-
-
-def total(rows: Sequence[Row], name: str) -> int:
-    """The sum of a column; nulls count as 0."""
-    if isinstance(rows, Chosen):
-        return rows.total(name)
-    return sum(number(row, name) for row in rows)
-
-
-def largest(rows: Sequence[Row], name: str) -> int:
-    """The largest value of a column; 0 when empty."""
-    if isinstance(rows, Chosen):
-        return rows.largest(name) or 0
-    return max((int(row[name]) for row in rows if row[name] is not None), default=0)
-
-
-def earliest(rows: Sequence[Row], name: str) -> int | None:
-    """The smallest time of a column, in ns."""
-    if isinstance(rows, Chosen):
-        return in_ns(rows.smallest(name))
-    return min((value for row in rows if (value := time_ns(row, name)) is not None), default=None)
-
-
-def latest(rows: Sequence[Row], name: str) -> int | None:
-    """The largest time of a column, in ns."""
-    if isinstance(rows, Chosen):
-        return in_ns(rows.largest(name))
-    return max((value for row in rows if (value := time_ns(row, name)) is not None), default=None)
-
-
-def first_packet(rows: Sequence[Row], name: str = "first_packet") -> int | None:
-    """The smallest frame number of a column."""
-    if isinstance(rows, Chosen):
-        return rows.smallest(name)
-    return min((int(row[name]) for row in rows if row[name] is not None), default=None)

@@ -8,17 +8,8 @@ from kdissect.analysis.brokers import PEER
 from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
-from kdissect.rules.context import (
-    SECOND_NS,
-    Context,
-    earliest,
-    first_packet,
-    largest,
-    latest,
-    number,
-    total,
-)
-from kdissect.rules.evidence_rows import Chosen, Row
+from kdissect.rules.context import SECOND_NS, Context, number, time_ns
+from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, named, several, their
 from kdissect.text.human import count, counted, duration, share
@@ -96,23 +87,23 @@ def was_tried(row: Row) -> bool:
 
 
 def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Chosen) -> Finding:
-    longest = largest(rows, "blackout_ns")
-    unfinished = max(total(those, "unfinished") for those in by_access.values())
-    failing = largest(rows, "failing_ns")
-    times = {word: largest(by_access[access], "blackout_ns") for access, word in ACCESS.items()}
+    longest = rows.largest("blackout_ns")
+    unfinished = max(those.total("unfinished") for those in by_access.values())
+    failing = rows.largest("failing_ns")
+    times = {word: by_access[access].largest("blackout_ns") for access, word in ACCESS.items()}
     told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
     after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
     causes = ", ".join(several(rows, "cause"))
-    partitions = max(total(those, "blackouts") for those in by_access.values())
-    slowest = largest(rows, "slowest_client_ns")
+    partitions = max(those.total("blackouts") for those in by_access.values())
+    slowest = rows.largest("slowest_client_ns")
     text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
     if unfinished:
         text += f", {count(unfinished)} of them until the last try in the capture"
         text += f" after {duration(failing)}" if failing else ""
     if after:
         text += f"; then {', '.join(after[:3])} served them"
-    text += f": {causes}, {counted(total(rows, 'errors'), 'error')} of partitions"
-    refused = total(gone, "refused") + total(gone, "no_answer")
+    text += f": {causes}, {counted(rows.total('errors'), 'error')} of partitions"
+    refused = gone.total("refused") + gone.total("no_answer")
     if refused:
         text += f"; {broker} refused {counted(refused, 'connection')}"
     if slowest > longest:
@@ -124,13 +115,13 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
         text,
         {
             "blackout_ns": longest, "slowest_client_ns": slowest, "partitions": partitions,
-            "unfinished": unfinished, "errors": total(rows, "errors"),
-            "clients": largest(rows, "clients"),
+            "unfinished": unfinished, "errors": rows.total("errors"),
+            "clients": rows.largest("clients"),
         },
         {"broker": broker, "new_brokers": after, "topic": rows[0]["topic"]},
-        earliest(rows, "started"),
-        latest(rows, "last_started"),
-        first_packet(rows),
+        rows.earliest("started"),
+        rows.latest("last_started"),
+        rows.first_packet(),
     )  # fmt: skip
 
 
@@ -140,20 +131,20 @@ def replicas(seen: Context) -> Iterator[Finding]:
     if not rows:
         return
     blackouts = seen.chosen("failovers", lambda row: row["cause"] in REPLICAS)
-    longest = largest(blackouts, "blackout_ns")
+    longest = blackouts.largest("blackout_ns")
     until = f", for up to {duration(longest)}" if longest else ""
-    open_ = total(blackouts, "unfinished")
+    open_ = blackouts.total("unfinished")
     yield Finding(
         "replicas-missing",
         PROBLEM,
         f"Too few replicas were in sync: {rows[0]['error']} "
-        f"{counted(total(rows, 'exchanges'), 'time')} to {clients_of(rows)}{until}"
+        f"{counted(rows.total('exchanges'), 'time')} to {clients_of(rows)}{until}"
         + (f"; {counted(open_, 'partition')} until the capture's end" if open_ else ""),
-        {"errors": total(rows, "errors"), "blackout_ns": longest, "unfinished": open_},
+        {"errors": rows.total("errors"), "blackout_ns": longest, "unfinished": open_},
         {"topic": blackouts[0]["topic"]} if blackouts else {},
-        earliest(rows, "first_seen"),
-        latest(rows, "last_seen"),
-        first_packet(rows),
+        rows.earliest("first_seen"),
+        rows.latest("last_seen"),
+        rows.first_packet(),
     )
 
 
@@ -163,7 +154,7 @@ def logins(seen: Context) -> Iterator[Finding]:
     silent = seen.chosen("logins")
     if not refused and not silent:
         return
-    failed = max(total(refused, "errors"), total(silent, "failed_logins"))
+    failed = max(refused.total("errors"), silent.total("failed_logins"))
     causes = ", ".join(several(refused, "error")) or "the broker hung up"
     mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
     yield Finding(
@@ -175,9 +166,9 @@ def logins(seen: Context) -> Iterator[Finding]:
         + _message(refused),
         {"logins": failed},
         their(refused or silent),
-        earliest(refused, "first_seen") or earliest(silent, "first_time"),
-        latest(refused, "last_seen") or latest(silent, "last_time"),
-        first_packet(refused) if refused else None,
+        refused.earliest("first_seen") or silent.earliest("first_time"),
+        refused.latest("last_seen") or silent.latest("last_time"),
+        refused.first_packet() if refused else None,
     )
 
 
@@ -191,12 +182,12 @@ def rights(seen: Context) -> Iterator[Finding]:
             "authorization-fails",
             PROBLEM,
             f"{clients_of(rows)} may not do what they ask for ({apis}): {causes} "
-            f"{counted(total(rows, 'exchanges'), 'time')}",
-            {"errors": total(rows, "errors"), "exchanges": total(rows, "exchanges")},
+            f"{counted(rows.total('exchanges'), 'time')}",
+            {"errors": rows.total("errors"), "exchanges": rows.total("exchanges")},
             their(rows),
-            earliest(rows, "first_seen"),
-            latest(rows, "last_seen"),
-            first_packet(rows),
+            rows.earliest("first_seen"),
+            rows.latest("last_seen"),
+            rows.first_packet(),
         )
 
 
@@ -217,7 +208,7 @@ def is_usual(name: str, row: Row) -> bool:
     if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
         return True
     if name in AT_FIRST:
-        first, last = earliest([row], "first_seen"), latest([row], "last_seen")
+        first, last = time_ns(row, "first_seen"), time_ns(row, "last_seen")
         return (last or 0) - (first or 0) < SETTLED_NS
     # Tools describe a group with the new API first, then with the old one.
     if name == "GROUP_ID_NOT_FOUND" and named(row["api"]).endswith("GroupDescribe"):
@@ -225,14 +216,14 @@ def is_usual(name: str, row: Row) -> bool:
     return ADVICE.get(name, "").startswith(PART_OF_PROTOCOL)
 
 
-def _code(seen: Context, name: str, rows: list[Row]) -> Finding:
+def _code(seen: Context, name: str, rows: Rows) -> Finding:
     is_of_broker = name in OF_BROKERS or name.startswith(UNKNOWN_PREFIX)
     is_final = any(row["is_retriable"] is False and row["api"] in DATA_APIS for row in rows)
     is_background = any(row["api"] in BACKGROUND_APIS for row in rows)
     apis = ", ".join(several(rows, "api"))
     example = next((row.concerns for row in seen.summary.errors if row.name == name), "")
     example = example if len(example) <= EXAMPLE else ""
-    codes, responses = total(rows, "errors"), total(rows, "exchanges")
+    codes, responses = rows.total("errors"), rows.total("exchanges")
     advice = advice_of(name, {str(row["api"]) for row in rows})
     text = f"{name} {counted(responses, 'time')} to {clients_of(rows)} ({apis}"
     text += f"; for example {example})" if example else ")"
@@ -240,11 +231,11 @@ def _code(seen: Context, name: str, rows: list[Row]) -> Finding:
         ERROR + name,
         PROBLEM if is_final else WARNING if is_background or is_of_broker else NOTICE,
         f"{text}{_message(rows)}" + (f". {advice.rstrip('.')}" if advice else ""),
-        {"errors": codes, "exchanges": responses, "partitions": largest(rows, "partitions")},
+        {"errors": codes, "exchanges": responses, "partitions": rows.largest("partitions")},
         their(rows) | {"error": name, "example": example, "apis": apis.split(", ")},
-        earliest(rows, "first_seen"),
-        latest(rows, "last_seen"),
-        first_packet(rows),
+        rows.earliest("first_seen"),
+        rows.latest("last_seen"),
+        rows.first_packet(),
     )
 
 
@@ -269,7 +260,7 @@ def unanswered(seen: Context) -> Iterator[Finding]:
     )
 
 
-def _message(rows: list[Row]) -> str:
+def _message(rows: Rows) -> str:
     text = next((row["message"] for row in rows if row["message"]), "").rstrip(".")
     short = text if len(text) <= MESSAGE else f"{text[: MESSAGE - 1]}…"
     return f" ({short})" if short else ""

@@ -5,12 +5,13 @@ name a few and state how many exist: so the first rows are kept, in the order of
 (the worst first), and the numbers of all rows are summed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kdissect.text.human import TEXT_LENGTH, cut
 
 Row = Mapping[str, Any]
+US: Final = 1_000  # evidence has times in microseconds
 # Rows of one evidence that are kept: omitted ones are smaller than those kept.
 ROWS: Final = 300
 # Distinct names per column: 75 bytes each as a hash in a set, 75 MB at most.
@@ -23,7 +24,46 @@ CLIENT: Final = "client at address"
 NAMED_CLIENT: Final = "client with a name at address"
 
 
-class Chosen(list[Row]):
+class Rows(list[Row]):
+    """Rows of evidence, and what their columns come to; nulls do not count."""
+
+    def total(self, name: str) -> int:
+        """The sum of a column."""
+        return sum(self._numbers(name))
+
+    def highest(self, name: str) -> int | None:
+        """The largest number of a column; None when empty."""
+        return max(self._numbers(name), default=None)
+
+    def lowest(self, name: str) -> int | None:
+        """The smallest number of a column; None when empty."""
+        return min(self._numbers(name), default=None)
+
+    def distinct(self, name: str, found: int = 0) -> int:
+        """Number of distinct values of a column in all rows, `found` of them in these."""
+        return found
+
+    def largest(self, name: str) -> int:
+        """The largest number of a column; 0 when empty."""
+        return self.highest(name) or 0
+
+    def earliest(self, name: str) -> int | None:
+        """The first time of a column, in ns."""
+        return in_ns(self.lowest(name))
+
+    def latest(self, name: str) -> int | None:
+        """The last time of a column, in ns."""
+        return in_ns(self.highest(name))
+
+    def first_packet(self, name: str = "first_packet") -> int | None:
+        """The smallest frame number of a column."""
+        return self.lowest(name)
+
+    def _numbers(self, name: str) -> Iterator[int]:
+        return (int(row[name]) for row in self if row.get(name) is not None)
+
+
+class Chosen(Rows):
     """The first matching rows; `total` and the like cover all of them."""
 
     def __init__(self) -> None:
@@ -51,20 +91,17 @@ class Chosen(list[Row]):
             self._name(NAMED_CLIENT, (client, row.get("client_ip")))
 
     def total(self, name: str) -> int:
-        """The sum of a column; nulls count as 0."""
         return self._sums.get(name, 0)
 
-    def largest(self, name: str) -> int | None:
-        """The largest number of a column; None when empty."""
+    def highest(self, name: str) -> int | None:
         return self._largest.get(name)
 
-    def smallest(self, name: str) -> int | None:
-        """The smallest number of a column; None when empty."""
+    def lowest(self, name: str) -> int | None:
         return self._smallest.get(name)
 
-    def distinct(self, name: str) -> int:
-        """Number of distinct values of a column of `COUNTED`, or CLIENT; null is one of them."""
-        return len(self._names.get(name, ()))
+    def distinct(self, name: str, found: int = 0) -> int:
+        """The same for a column of `COUNTED`, or CLIENT; null is one of them."""
+        return max(found, len(self._names.get(name, ())))
 
     def _count(self, name: str, value: int) -> None:
         self._sums[name] = self._sums.get(name, 0) + value
@@ -89,6 +126,6 @@ def _cut(row: Row) -> Row:
     }
 
 
-def distinct(rows: Sequence[Row], name: str, found: int) -> int:
-    """Number of distinct values in all rows, of which `found` are among those kept."""
-    return max(found, rows.distinct(name)) if isinstance(rows, Chosen) else found
+def in_ns(microseconds: int | None) -> int | None:
+    """Microseconds as nanoseconds."""
+    return None if microseconds is None else int(microseconds) * US

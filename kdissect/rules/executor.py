@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.rules.compiled_sql import query, whole_query
-from kdissect.rules.context import Rows
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.files import PlainPaths, parquet_files
@@ -29,7 +28,7 @@ class Answers(NamedTuple):
     those too large for the engine to keep in full.
     """
 
-    rows: dict[str, Rows]
+    rows: dict[str, list[Row]]
     failures: dict[str, str]
     more: dict[str, Callable[[], Iterator[Row]]]
     unread: set[str]
@@ -63,7 +62,7 @@ def answers(
 
 def gather(
     directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
-) -> tuple[dict[str, Rows], dict[str, str]]:
+) -> tuple[dict[str, list[Row]], dict[str, str]]:
     """The first rows of evidence, and the reasons where the engine gave up."""
     with answers(directory, columns, names) as found:
         return found.rows, found.failures

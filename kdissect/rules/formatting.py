@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.rules.evidence_rows import CLIENT, Row, distinct
+from kdissect.rules.evidence_rows import CLIENT, Row, Rows
 from kdissect.text.human import count, cut
 
 NAMED: Final = 3  # this many are named, the rest is counted
@@ -14,7 +14,7 @@ def named(text: str | None) -> str:
     return cut(text) if text else "(no name)"
 
 
-def several(rows: Sequence[Row], name: str) -> list[str]:
+def several(rows: Rows, name: str) -> list[str]:
     """The distinct texts of a column, in the order of the rows."""
     return list(dict.fromkeys(named(row[name]) for row in rows))
 
@@ -26,10 +26,10 @@ def client_of(row: Row) -> str:
     return f"{named(name)} at {address}" if address else named(name)
 
 
-def clients_of(rows: Sequence[Row]) -> str:
+def clients_of(rows: Rows) -> str:
     """The clients of rows, the first by name."""
     names = list(dict.fromkeys(client_of(row) for row in rows))
-    return listed(names, "client", distinct(rows, CLIENT, len(names)))
+    return listed(names, "client", rows.distinct(CLIENT, len(names)))
 
 
 def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
@@ -41,13 +41,13 @@ def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
     return f"{', '.join(names[:NAMED])} and {count(rest)} more {noun}{'s' * (rest > 1)}"
 
 
-def their(rows: Sequence[Row]) -> dict[str, Any]:
+def their(rows: Rows) -> dict[str, Any]:
     """The same as data: client ids and addresses, and the total when the list is cut."""
     ids = list(dict.fromkeys(row.get("client") or row.get("client_id") for row in rows))
     addresses = list(dict.fromkeys(row.get("client_ip") for row in rows))
     name = "client" if any("client" in row for row in rows) else "client_id"
-    return counted_list("clients", ids, distinct(rows, name, len(ids))) | counted_list(
-        "client_ips", addresses, distinct(rows, "client_ip", len(addresses))
+    return counted_list("clients", ids, rows.distinct(name, len(ids))) | counted_list(
+        "client_ips", addresses, rows.distinct("client_ip", len(addresses))
     )
 
 
@@ -56,7 +56,7 @@ def counted_list(name: str, values: list[Any], number: int) -> dict[str, Any]:
     return {name: values} | ({f"{name}_count": number} if number > len(values) else {})
 
 
-def column_of(name: str, column: str, rows: Sequence[Row]) -> dict[str, Any]:
+def column_of(name: str, column: str, rows: Rows) -> dict[str, Any]:
     """The distinct values of a column as data, in the same way."""
     values = list(dict.fromkeys(row[column] for row in rows))
-    return counted_list(name, values, distinct(rows, column, len(values)))
+    return counted_list(name, values, rows.distinct(column, len(values)))

@@ -3,18 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kdissect.rules.context import (
-    SECOND_NS,
-    Context,
-    Wanted,
-    earliest,
-    first_packet,
-    largest,
-    latest,
-    number,
-    total,
-)
-from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, distinct
+from kdissect.rules.context import SECOND_NS, Context, Wanted, number, time_ns
+from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, listed, named, their
 from kdissect.text.human import count, counted, duration, share
@@ -78,8 +68,8 @@ def storms(seen: Context) -> Iterator[Finding]:
     causes = by_cause(seen, is_real)
     stalled = by_group(seen, lambda row: is_real(row) and _stopped(row))
     for group, real in by_group(seen, is_real).items():
-        times = total(real, "rebalances")
-        stopped = total(stalled.get(group, ()), "stopped_ns")
+        times = real.total("rebalances")
+        stopped = stalled[group].total("stopped_ns") if group in stalled else 0
         is_often = times >= STORM and seen.span_ns < times * STORM_EVERY_NS
         if is_often and stopped >= STOPPED * seen.span_ns:
             text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"
@@ -98,8 +88,8 @@ def stops(seen: Context) -> Iterator[Finding]:
     causes = by_cause(seen, is_long)
     for group, long in by_group(seen, is_long).items():
         text = f"Partitions of group {group} stalled for up to "
-        text += f"{duration(largest(long, 'stopped_ns'))} in "
-        text += f"{counted(total(long, 'rebalances'), 'rebalance')}: {_causes(causes[group])}"
+        text += f"{duration(long.largest('stopped_ns'))} in "
+        text += f"{counted(long.total('rebalances'), 'rebalance')}: {_causes(causes[group])}"
         yield _about("rebalance-stops-group", WARNING, group, long, text)
 
 
@@ -113,27 +103,27 @@ def static_restarts(seen: Context) -> Iterator[Finding]:
     """Static members that returned."""
     for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
-        members = distinct(back, "group_instance_id", len(names))
+        members = back.distinct("group_instance_id", len(names))
         text = f"Static member {listed(names, 'member', members)} of group {group} came back "
         text += f"({clients_of(back)}){_stalled(back)}"
         yield _about("static-member-restart", NOTICE, group, back, text)
 
 
-def _about(id_: str, severity: str, group: str, rows: list[Row], text: str) -> Finding:
+def _about(id_: str, severity: str, group: str, rows: Rows, text: str) -> Finding:
     return Finding(
         id_,
         severity,
         text,
         {
-            "rebalances": total(rows, "rebalances"),
-            "stopped_ns": largest(rows, "stopped_ns"),
-            "all_stopped_ns": total(rows, "all_stopped_ns"),
+            "rebalances": rows.total("rebalances"),
+            "stopped_ns": rows.largest("stopped_ns"),
+            "all_stopped_ns": rows.total("all_stopped_ns"),
             "members": rows[0]["members"],
         },
         {"group": group} | their(rows),
-        earliest(rows, "start"),
-        latest(rows, "last_start"),
-        first_packet(rows, "request_packet"),
+        rows.earliest("start"),
+        rows.latest("last_start"),
+        rows.first_packet("request_packet"),
     )
 
 
@@ -142,29 +132,29 @@ def _stopped(row: Row) -> int:
     return number(row, "stopped_ns") if number(row, "members_before") else 0
 
 
-def _stalled(rows: list[Row]) -> str:
-    stopped, times = largest(rows, "stopped_ns"), total(rows, "rebalances")
+def _stalled(rows: Rows) -> str:
+    stopped, times = rows.largest("stopped_ns"), rows.total("rebalances")
     often = f", {count(times)} times" if times > 1 else ""
     most = f"{'up to ' if often else ''}{duration(stopped)}"
     return f"{often}: its partitions stalled for {most}" if stopped else often
 
 
-def _after(rows: list[Row]) -> str:
-    left = largest(rows, "members")
+def _after(rows: Rows) -> str:
+    left = rows.largest("members")
     if any(row["outcome"] == EMPTIED for row in rows) and not left:
         return "; the group is empty after that"
     return f"; {counted(left, 'member')} went on" if left else ""
 
 
 def _causes(causes: Mapping[str, Chosen]) -> str:
-    often = {cause: total(rows, "rebalances") for cause, rows in causes.items()}
+    often = {cause: rows.total("rebalances") for cause, rows in causes.items()}
     worst = sorted(often, key=lambda cause: -often[cause])
     return ", ".join(_cause(cause, causes[cause], sum(often.values())) for cause in worst)
 
 
 def _cause(cause: str, rows: Chosen, of: int) -> str:
     who = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
-    told = f"{count(total(rows, 'rebalances'))} by {cause}" if of > 1 else cause
+    told = f"{count(rows.total('rebalances'))} by {cause}" if of > 1 else cause
     return f"{told} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else told
 
 
@@ -196,8 +186,8 @@ def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
             "partitions": row["partitions"],
         },
         {"group": row["group_id"], "topic": row["topic"], "client": row["client_id"]},
-        earliest([row], "first_window"),
-        latest([row], "last_window"),
+        time_ns(row, "first_window"),
+        time_ns(row, "last_window"),
     )
 
 
@@ -222,8 +212,8 @@ def _commit(id_: str, severity: str, row: Row, text: str) -> Finding:
         text,
         {name: row[name] for name in ("ahead", "redelivered", "partitions")},
         {"group": row["group_id"], "topic": row["topic"]},
-        earliest([row], "first_commit"),
-        latest([row], "last_commit"),
+        time_ns(row, "first_commit"),
+        time_ns(row, "last_commit"),
     )
 
 

@@ -6,17 +6,8 @@ from typing import Final
 
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.rules.context import (
-    MS,
-    SECOND_NS,
-    Context,
-    first_packet,
-    largest,
-    number,
-    time_ns,
-    total,
-)
-from kdissect.rules.evidence_rows import Row
+from kdissect.rules.context import MS, SECOND_NS, Context, number, time_ns
+from kdissect.rules.evidence_rows import Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, column_of, listed, several, their
 from kdissect.text.human import count, counted, duration, share
@@ -54,9 +45,9 @@ def stalls(seen: Context) -> Iterator[Finding]:
         if held_ns(row) >= STALL_NS and row["api"] in OWN
         and not PEERS.match(row["client_id"] or "")  # whose fetches wait for the others, too
     ]  # fmt: skip
-    by_broker: dict[str, list[Row]] = {}
+    by_broker: dict[str, Rows] = {}
     for row in sorted(long, key=lambda row: number(row, "request_start")):
-        by_broker.setdefault(str(row["broker"]), []).append(row)
+        by_broker.setdefault(str(row["broker"]), Rows()).append(row)
     for broker, rows in by_broker.items():
         episodes = [those for those in overlapping(rows) if is_stall(seen, those)]
         own = [those for those in episodes if not all(map(is_replicated, those))]
@@ -66,20 +57,20 @@ def stalls(seen: Context) -> Iterator[Finding]:
             yield _stall_or_replication(broker, episodes)
 
 
-def overlapping(rows: list[Row]) -> list[list[Row]]:
+def overlapping(rows: Rows) -> list[Rows]:
     """Rows in order of their requests, split where all earlier ones were answered."""
-    episodes: list[list[Row]] = []
+    episodes: list[Rows] = []
     until = 0
     for row in rows:
         start = time_ns(row, "request_start") or 0
         if not episodes or start > until:
-            episodes.append([])
+            episodes.append(Rows())
         episodes[-1].append(row)
         until = max(until, start + number(row, "latency_ns"))
     return episodes
 
 
-def is_stall(seen: Context, rows: list[Row]) -> bool:
+def is_stall(seen: Context, rows: Rows) -> bool:
     """Whether waiting is unusual: several waited, or the slowest is far from the usual."""
     usual = seen.apis[rows[0]["api"]].work.p50_ns if rows[0]["api"] in seen.apis else None
     return len(rows) >= STALL_MANY or usual is None or number(rows[0], "work_ns") >= SLOWER * usual
@@ -95,33 +86,33 @@ def is_replicated(row: Row) -> bool:
     return bool(row["api"] == "Produce" and row["acks"] == ACKS_ALL)
 
 
-def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
-    rows = [row for episode in episodes for row in episode]
+def _stall(broker: str, episodes: list[Rows]) -> Finding:
+    rows = Rows(row for episode in episodes for row in episode)
     text = f"Broker {broker} stalled for up to {duration(max(map(held_ns, rows)))}: "
     text += f"{counted(len(rows), 'request')} ({_apis(rows)}) of {clients_of(rows)} waited "
     text += f"{duration(min(number(row, 'work_ns') for row in rows))} or longer{_often(episodes)}"
     return _silent(broker, PROBLEM, episodes, text)
 
 
-def _stall_or_replication(broker: str, episodes: list[list[Row]]) -> Finding:
+def _stall_or_replication(broker: str, episodes: list[Rows]) -> Finding:
     """All that waited was Produce with acks=all, which the silence of a follower explains, too."""
-    rows = [row for episode in episodes for row in episode]
+    rows = Rows(row for episode in episodes for row in episode)
     text = f"Broker {broker} answered nothing for up to {duration(max(map(held_ns, rows)))} "
     text += f"while {counted(len(rows), 'Produce request')} with acks=all of {clients_of(rows)} "
     text += f"waited{_often(episodes)}: it stalled, or a follower that they wait for did"
     return _silent(broker, WARNING, episodes, text)
 
 
-def _often(episodes: list[list[Row]]) -> str:
+def _often(episodes: list[Rows]) -> str:
     return f", at {count(len(episodes))} times" if len(episodes) > 1 else ""
 
 
-def _apis(rows: list[Row]) -> str:
+def _apis(rows: Rows) -> str:
     return ", ".join(several(rows, "api"))
 
 
-def _silent(broker: str, severity: str, episodes: list[list[Row]], text: str) -> Finding:
-    rows = [row for episode in episodes for row in episode]
+def _silent(broker: str, severity: str, episodes: list[Rows], text: str) -> Finding:
+    rows = Rows(row for episode in episodes for row in episode)
     longest = max(episodes, key=lambda episode: max(map(held_ns, episode)))
     starts = [time_ns(row, "request_start") or 0 for row in rows]
     return Finding(
@@ -129,13 +120,13 @@ def _silent(broker: str, severity: str, episodes: list[list[Row]], text: str) ->
         severity,
         text,
         {
-            "silent_ns": max(map(held_ns, longest)), "work_ns": largest(rows, "work_ns"),
+            "silent_ns": max(map(held_ns, longest)), "work_ns": rows.largest("work_ns"),
             "requests": len(rows), "times": len(episodes),
         },
         {"broker": broker, "apis": _apis(rows).split(", ")} | their(rows),
         min(starts),
         max(start + number(row, "latency_ns") for start, row in zip(starts, rows, strict=True)),
-        first_packet(longest, "request_packet"),
+        longest.first_packet("request_packet"),
     )  # fmt: skip
 
 
@@ -146,7 +137,7 @@ def followers(seen: Context) -> Iterator[Finding]:
     if not known:
         return
     worst = max(known, key=lambda row: number(row, "replication_p99_ns"))
-    others = [row for row in known if row is not worst and number(row, "exchanges") >= SOME]
+    others = Rows(row for row in known if row is not worst and number(row, "exchanges") >= SOME)
     if not is_slow_follower(worst, others):
         return
     p99, replication = number(worst, "p99_ns"), number(worst, "replication_p99_ns")
@@ -160,9 +151,9 @@ def followers(seen: Context) -> Iterator[Finding]:
         text += f"{count(slow)} took up to {duration(p99)}, "
     text += f"{duration(replication)} of that until it had"
     if others:
-        text += f" ({duration(largest(others, 'replication_p99_ns'))} where others were last)"
+        text += f" ({duration(others.largest('replication_p99_ns'))} where others were last)"
     if is_p99:
-        text += f"; {count(slow)} of the {count(total(rows, 'slow'))} slowest requests"
+        text += f"; {count(slow)} of the {count(rows.total('slow'))} slowest requests"
     yield Finding(
         "produce-latency-slow-follower",
         PROBLEM if is_p99 and p99 >= VERY_SLOW_NS else WARNING,
@@ -172,14 +163,14 @@ def followers(seen: Context) -> Iterator[Finding]:
             "replication_p99_ns": replication,
             "all_p99_ns": worst["all_p99_ns"],
             "slow": worst["slow"],
-            "share": slow / total(rows, "slow"),
+            "share": slow / rows.total("slow"),
             "exchanges": exchanges,
         },
         {"broker": worst["follower"], "api": "Produce"},
     )
 
 
-def is_slow_follower(row: Row, others: list[Row]) -> bool:
+def is_slow_follower(row: Row, others: Rows) -> bool:
     """Whether producers wait for a follower, and longer than for the others.
 
     Of fewer requests than a p99 takes, the longest is meant.
@@ -188,7 +179,7 @@ def is_slow_follower(row: Row, others: list[Row]) -> bool:
     exchanges = number(row, "exchanges")
     if exchanges < SOME or not row["slow"] or p99 < SLOW_NS or replication < HALF * p99:
         return False
-    if replication < SLOWER_FOLLOWER * largest(others, "replication_p99_ns"):
+    if replication < SLOWER_FOLLOWER * others.largest("replication_p99_ns"):
         return False
     usual = number(row, "replication_p50_ns")
     return exchanges < ENOUGH or (
@@ -250,7 +241,7 @@ def network(seen: Context) -> Iterator[Finding]:
     totals = seen.summary.network
     if not rows or not (totals.network_lost_bytes or totals.zero_windows):
         return
-    longest = largest(rows, "time_p99_ns")
+    longest = rows.largest("time_p99_ns")
     (worst, *_) = seen.chosen_named(
         "health", lambda row: is_troubled(row) and number(row, "time_p99_ns") == longest
     )
@@ -263,7 +254,7 @@ def network(seen: Context) -> Iterator[Finding]:
         {
             "time_p99_ns": worst["time_p99_ns"], "untroubled_p99_ns": worst["untroubled_p99_ns"],
             "share": worst["network"],
-            "retransmitted_segments": total(rows, "retransmitted_segments"),
+            "retransmitted_segments": rows.total("retransmitted_segments"),
         },
         their(rows) | column_of("brokers", "broker", rows),
     )  # fmt: skip
@@ -283,13 +274,13 @@ def quotas(seen: Context) -> Iterator[Finding]:
     """Clients throttled by brokers."""
     rows = seen.chosen("traffic", lambda row: row["throttled"])
     if rows:
-        longest = largest(rows, "throttle_max_ms")
+        longest = rows.largest("throttle_max_ms")
         yield Finding(
             "throttled-by-quota",
             PROBLEM if longest * MS >= SECOND_NS else WARNING,
-            f"Brokers throttled {clients_of(rows)} {counted(total(rows, 'throttled'), 'time')}, "
+            f"Brokers throttled {clients_of(rows)} {counted(rows.total('throttled'), 'time')}, "
             f"for up to {duration(longest * MS)}",
-            {"throttled": total(rows, "throttled"), "throttle_max_ms": longest},
+            {"throttled": rows.total("throttled"), "throttle_max_ms": longest},
             their(rows),
         )
 

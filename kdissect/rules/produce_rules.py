@@ -4,17 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
-from kdissect.rules.context import (
-    SECOND_NS,
-    Context,
-    earliest,
-    first_packet,
-    largest,
-    latest,
-    time_ns,
-    total,
-)
-from kdissect.rules.evidence_rows import Chosen, Row, distinct
+from kdissect.rules.context import SECOND_NS, Context, time_ns
+from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
 from kdissect.text.human import count, counted, duration
@@ -32,16 +23,16 @@ def duplicates(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "duplicates-in-log",
             PROBLEM,
-            f"{counted(total(rows, 'records_twice'), 'record')} of {clients_of(rows)} are in the "
+            f"{counted(rows.total('records_twice'), 'record')} of {clients_of(rows)} are in the "
             f"log twice ({_topics(rows)}): {_batches(rows, 'written_twice')} got two offsets"
             + _cause(seen, rows),
             {
-                "records": total(rows, "records_twice"),
-                "batches": total(rows, "written_twice"),
+                "records": rows.total("records_twice"),
+                "batches": rows.total("written_twice"),
             },
             their(rows) | column_of("topics", "topic", rows),
-            earliest(rows, "first_sent"),
-            latest(rows, "last_sent"),
+            rows.earliest("first_sent"),
+            rows.latest("last_sent"),
             _packet(seen, rows),
         )
 
@@ -59,10 +50,10 @@ def given_up(seen: Context) -> Iterator[Finding]:
             PROBLEM,
             f"{_batches(those, 'given_up')} of {clients_of(those)} to {_topics(those)} "
             f"{_were(those, 'given_up')} refused in the last try, too: {named(error)}",
-            {"batches": total(those, "given_up")},
+            {"batches": those.total("given_up")},
             their(those) | column_of("topics", "topic", those) | {"error": error},
-            earliest(those, "first_sent"),
-            latest(those, "last_sent"),
+            those.earliest("first_sent"),
+            those.latest("last_sent"),
         )
 
 
@@ -71,11 +62,11 @@ def sent_again(seen: Context) -> Iterator[Finding]:
     rows = seen.chosen("retries", lambda row: row["cause"] in NO_ANSWER)
     if not rows:
         return
-    slowest = largest(rows, "until_success_ns")
-    lost = total(rows, "not_written")
+    slowest = rows.largest("until_success_ns")
+    lost = rows.total("not_written")
     text = f"{_batches(rows, 'batches')} of {clients_of(rows)} to {_topics(rows)}"
     text += f" {_were(rows, 'batches')} sent again"
-    text += f", up to {count(largest(rows, 'tries'))} times, because no answer came in time"
+    text += f", up to {count(rows.largest('tries'))} times, because no answer came in time"
     text += f" from {_brokers(rows)}"
     if slowest:
         text += f"; up to {duration(slowest)} until they were written"
@@ -86,13 +77,13 @@ def sent_again(seen: Context) -> Iterator[Finding]:
         WARNING,
         text,
         {
-            "batches": total(rows, "batches"), "tries": largest(rows, "tries"),
+            "batches": rows.total("batches"), "tries": rows.largest("tries"),
             "until_success_ns": slowest, "not_written": lost,
         },
         their(rows) | column_of("topics", "topic", rows),
-        earliest(rows, "first_sent"),
-        latest(rows, "last_sent"),
-        first_packet(rows),
+        rows.earliest("first_sent"),
+        rows.latest("last_sent"),
+        rows.first_packet(),
     )  # fmt: skip
 
 
@@ -105,10 +96,10 @@ def unsafe(seen: Context) -> Iterator[Finding]:
             NOTICE,
             f"{clients_of(rows)} would not hear of records lost at a failover: "
             f"{_batches(rows, 'batches')} with acks=0 or 1 to {_topics(rows)}",
-            {"batches": total(rows, "batches")},
+            {"batches": rows.total("batches")},
             their(rows) | column_of("topics", "topic", rows),
-            earliest(rows, "first_sent"),
-            latest(rows, "last_sent"),
+            rows.earliest("first_sent"),
+            rows.latest("last_sent"),
         )
 
 
@@ -157,13 +148,13 @@ def aborts(seen: Context) -> Iterator[Finding]:
                 f"{count(those.taken)} transactions of {named(name)} ({clients_of(those)}) were "
                 "aborted",
                 {"transactions": those.taken}, {"transaction": name} | their(those),
-                earliest(those, "started"), latest(those, "started"), first_packet(those),
+                those.earliest("started"), those.latest("started"), those.first_packet(),
             )  # fmt: skip
 
 
 def _transaction(id_: str, severity: str, row: Row, text: str) -> Finding:
     numbers = {name: row[name] for name in ("duration_ns", "idle_ns", "partitions", "records")}
-    concerns = {"transaction": row["transactional_id"]} | their([row])
+    concerns = {"transaction": row["transactional_id"]} | their(Rows([row]))
     started = time_ns(row, "started")
     packet = row["first_packet"]
     return Finding(id_, severity, text, numbers, concerns, started, started, packet)
@@ -187,21 +178,21 @@ def _is_failover(seen: Context) -> bool:
     return any(row["old_broker"] for row in seen.every("failovers"))
 
 
-def _batches(rows: list[Row], column: str) -> str:
-    number = total(rows, column)
+def _batches(rows: Rows, column: str) -> str:
+    number = rows.total(column)
     return f"{count(number)} batch" if number == 1 else f"{count(number)} batches"
 
 
-def _were(rows: list[Row], column: str) -> str:
-    return "was" if total(rows, column) == 1 else "were"
+def _were(rows: Rows, column: str) -> str:
+    return "was" if rows.total(column) == 1 else "were"
 
 
-def _topics(rows: list[Row]) -> str:
+def _topics(rows: Rows) -> str:
     names = _topic_names(rows)
-    return listed(names, "topic", distinct(rows, "topic", len(names)))
+    return listed(names, "topic", rows.distinct("topic", len(names)))
 
 
-def _topic_names(rows: list[Row]) -> list[str]:
+def _topic_names(rows: Rows) -> list[str]:
     return list(dict.fromkeys(named(row["topic"]) for row in rows))
 
 
@@ -212,20 +203,20 @@ def _brokers(rows: Chosen) -> str:
     return listed(names, "broker", number)
 
 
-def _again(seen: Context, rows: list[Row]) -> Chosen:
+def _again(seen: Context, rows: Rows) -> Chosen:
     who = {(row["client_id"], row["client_ip"]) for row in rows}
     return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in who)
 
 
-def _cause(seen: Context, rows: list[Row]) -> str:
+def _cause(seen: Context, rows: Rows) -> str:
     causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
     words = {"unanswered": "no answer came", "sent again": "the answer came too late or not at all"}
     told = [words.get(cause, cause) for cause in causes]
     return f", as they were sent again because {' or '.join(told)}" if told else ""
 
 
-def _packet(seen: Context, rows: list[Row]) -> int | None:
-    return first_packet(_again(seen, rows))
+def _packet(seen: Context, rows: Rows) -> int | None:
+    return _again(seen, rows).first_packet()
 
 
 RULES: Final = (duplicates, given_up, sent_again, unsafe, transactions, aborts)

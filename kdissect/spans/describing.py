@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from kdissect.api.dissected import DissectedExchange
 from kdissect.spans.contexts import TraceContext
 from kdissect.tables.rows import topic_id_text
+from kdissect.text.escape import escaped_within
 
 Value = str | int | bool | list[str]
 
@@ -38,7 +39,7 @@ COUNTS: Final = (
 )  # fmt: skip
 # Parts of an exchange in order; the first begins with the request.
 PARTS: Final = ("upload", "queue", "wait", "work", "download")
-LONGEST_TEXT: Final = 1024
+LONGEST_TEXT: Final = 1024  # characters
 MOST_TOPICS: Final = 16
 UNANSWERED: Final = "unanswered"
 TRACE_ID_SIZE: Final = 16
@@ -209,5 +210,5 @@ def parts_of(columns: Mapping[str, Any], digest: bytes) -> list[Part]:
 
 
 def clean(text: str) -> str:
-    """A text from the wire as protobuf accepts it, with bounded length."""
-    return text[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+    """A text from the wire for a viewer of spans: escaped, with bounded length."""
+    return escaped_within(text, LONGEST_TEXT)

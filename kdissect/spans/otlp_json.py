@@ -9,8 +9,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kdissect.text.escape import json_safe
-
 # Of `flags`: remoteness of the context is known, and it is remote (opentelemetry-proto, SpanFlags).
 HAS_IS_REMOTE: Final = 0x100
 IS_REMOTE: Final = 0x200
@@ -26,8 +24,7 @@ def json_line(spans: Iterable[Any]) -> bytes:
     for span in spans:
         groups.setdefault((id(span.resource), id(span.instrumentation_scope)), []).append(span)
     message = {"resourceSpans": [_resource_spans(group) for group in groups.values()]}
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    return json_safe(text).encode() + b"\n"
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def _resource_spans(spans: Sequence[Any]) -> Json:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spans.contexts import TraceContext
-from kdissect.spans.describing import Description
+from kdissect.spans.describing import Description, Value
 from kdissect.spans.otlp_json import json_line
 from kdissect.system.extras import MissingExtra
 from kdissect.system.version import __version__
@@ -92,6 +92,7 @@ class SpanMaker:
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         self._has_parts = has_parts
+        self._longest_value = longest_value()
         self._scope = InstrumentationScope("kdissect", __version__)
         self._resources: dict[str, Any] = {}
 
@@ -108,7 +109,10 @@ class SpanMaker:
             context=context(own, False),
             parent=None if described.parent is None else context(described.parent, True),
             resource=resource,
-            attributes=described.attributes,
+            attributes={
+                name: shortened(value, self._longest_value)
+                for name, value in described.attributes.items()
+            },
             events=[Event(name, {}, time_ns) for name, time_ns in described.events],
             links=[Link(context(link, True)) for link in described.links],
             kind=SpanKind.CLIENT,
@@ -140,6 +144,24 @@ class SpanMaker:
                 }
             )
         return self._resources[capture]
+
+
+def longest_value() -> int | None:
+    """Characters of an attribute's value by OpenTelemetry's environment variables, None: any."""
+    from opentelemetry.sdk.trace import SpanLimits
+
+    try:
+        longest: int | None = SpanLimits().max_span_attribute_length
+    except ValueError as error:
+        raise KdissectError(str(error)) from error
+    return longest
+
+
+def shortened(value: Value, most: int | None) -> Value:
+    """A text, or the texts of a list, of at most `most` characters; other values as they are."""
+    if isinstance(value, str):
+        return value[:most]
+    return [text[:most] for text in value] if isinstance(value, list) else value
 
 
 def context(of: TraceContext, is_remote: bool) -> Any:

@@ -41,6 +41,17 @@ def escaped(text: str, keep_lines: bool = False) -> str:
     return text.translate(_WITH_LINES if keep_lines else _ESCAPES)
 
 
+def escaped_within(text: str, most: int) -> str:
+    r"""Return `text` escaped and cut to `most` characters; the last one says that it was cut.
+
+    >>> escaped_within("a\u202eb", 8), escaped_within("orders", 4)
+    ('a\\u202eb', 'ord…')
+    """
+    safe = escaped(text[:most])  # enough: escaping only makes it longer
+    is_whole = len(text) <= most and len(safe) <= most
+    return safe if is_whole else safe[: most - 1] + "…"
+
+
 def json_safe(text: str) -> str:
     r"""Return JSON with harmful characters as JSON escapes; it decodes to the same values.
 

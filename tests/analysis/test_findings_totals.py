@@ -15,7 +15,7 @@ from kdissect.cli.program import run
 from kdissect.rules import executor
 from kdissect.rules.compiled_sql import columns_needed, names, query, whole_query
 from kdissect.rules.context import GROUPED_ROWS
-from kdissect.rules.evidence_rows import ROWS, Chosen
+from kdissect.rules.evidence_rows import ROWS, US, Chosen, Rows
 from kdissect.rules.executor import answers
 from kdissect.rules.finding import Finding
 from tests.analysis.made_findings import START_US, judged, seen
@@ -236,18 +236,30 @@ def test_names_that_are_told_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert evidence.cut == {"errors"}
 
 
-def test_the_numbers_of_chosen_rows_are_those_of_their_columns() -> None:
+def test_the_numbers_of_rows_are_those_of_their_columns() -> None:
+    """Of rows that are all there, and of those of which only the first are."""
     chance = random.Random(SEED)
     rows = [
         {"a": chance.choice([None, chance.randrange(-(1 << 70), 1 << 70)]), "client": str(at % 9)}
         for at in range(chance.randrange(1, 900))
     ]
-    found = Chosen()
+    chosen = Chosen()
     for row in rows:
-        found.take(row)
+        chosen.take(row)
     known = [int(row["a"]) for row in rows if row["a"] is not None]
-    assert (found.total("a"), found.largest("a"), found.smallest("a")) == (
-        sum(known), max(known, default=None), min(known, default=None),
-    )  # fmt: skip
-    assert found.distinct("client") == len({row["client"] for row in rows})
-    assert (found.taken, list(found)) == (len(rows), rows[:ROWS])
+    first, last = min(known, default=None), max(known, default=None)
+    for found in (Rows(rows), chosen):
+        assert (found.total("a"), found.lowest("a"), found.highest("a")) == (
+            sum(known), first, last,
+        )  # fmt: skip
+        assert (found.largest("a"), found.first_packet("a")) == (last or 0, first)
+        assert found.earliest("a") == (None if first is None else first * US)
+        assert found.latest("a") == (None if last is None else last * US)
+    assert chosen.distinct("client") == len({row["client"] for row in rows})
+    assert Rows(rows).distinct("client", 9) == 9
+    assert (chosen.taken, list(chosen)) == (len(rows), rows[:ROWS])
+
+
+def test_rows_without_a_number_have_no_first_nor_last() -> None:
+    for found in (Rows([{"a": None}]), Rows(), Chosen()):
+        assert (found.total("a"), found.largest("a"), found.earliest("a")) == (0, 0, None)

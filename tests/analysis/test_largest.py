@@ -1,30 +1,73 @@
-from kdissect.analysis.summary.counters import Count
+import numpy as np
+
 from kdissect.analysis.summary.largest import Largest
 
 
-def counted(names: str, limit: int) -> Largest[Count]:
-    largest = Largest(limit, Count)
+def add(largest: Largest, names: str) -> None:
     for name in names:
-        largest.at(name).weight += 1
+        largest.add([name], np.array([0]), np.array([-1]))
+
+
+def counted(names: str, limit: int) -> Largest:
+    largest = Largest(limit)
+    add(largest, names)
     return largest
 
 
-def rows(largest: Largest[Count]) -> list[tuple[str, int]]:
-    return [(name, count.weight) for name, count in largest.rows()]
+def rows(largest: Largest) -> list[tuple[str, int]]:
+    return [(row.name, row.rows) for row in largest.rows()]
 
 
 def test_the_heaviest_come_first() -> None:
     assert rows(counted("abbccc", 2)) == [("c", 3), ("b", 2), ("a", 1)]
 
 
+def test_of_equal_ones_the_first_comes_first() -> None:
+    assert rows(counted("cab", 2)) == [("c", 1), ("a", 1), ("b", 1)]
+
+
 def test_the_lighter_half_is_dropped_when_there_are_twice_as_many() -> None:
     largest = counted("aaabbcde", 2)
     assert rows(largest) == [("a", 3), ("b", 2), ("e", 1)]
-    assert (largest.left_out, largest.others.weight) == (2, 2)
+    assert largest.left_out == 2
 
 
-def test_there_are_never_more_than_twice_the_limit() -> None:
-    largest = Largest(10, Count)
+def test_a_dropped_name_starts_again_from_nothing() -> None:
+    largest = counted("aaabbbcd", 2)
+    add(largest, "cccc")
+    assert rows(largest) == [("c", 4), ("a", 3), ("b", 3)]
+
+
+def test_there_are_never_twice_the_limit() -> None:
+    largest = Largest(10)
     for number in range(1000):
-        largest.at(str(number)).weight += 1
-        assert len(rows(largest)) <= 20
+        largest.add([str(number)], np.array([0]), np.array([number]))
+        assert len(largest.rows()) < 20
+
+
+def test_weights_may_be_measures() -> None:
+    largest = Largest(1, lambda of: (of.sums[0], of.rows))
+    largest.add(
+        ["a", "b", "c"], np.array([0, 0, 1, 2, 2]), np.full(5, -1), np.array([1, 1, 5, 1, 1])
+    )
+    assert [row.name for row in largest.rows()] == ["b"]
+    assert largest.left_out == 2
+
+
+def test_names_without_rows_are_not_listed() -> None:
+    largest = Largest(5)
+    largest.add(["a", "b"], np.array([1]), np.array([7]))
+    assert rows(largest) == [("b", 1)]
+
+
+def test_counts_are_the_same_however_rows_are_parted() -> None:
+    generator = np.random.default_rng(7)
+    names = [f"client-{number}" for number in range(50)]
+    places = generator.integers(0, 50, 30_000)
+    times = generator.lognormal(14, 3, 30_000).astype(np.int64)
+    whole, parts = Largest(100), Largest(100)
+    whole.add(names, places, times, places * 3)
+    for part in range(0, 30_000, 500):
+        some = slice(part, part + 500)
+        parts.add(names, places[some], times[some], places[some] * 3)
+    assert sorted(parts.rows()) == sorted(whole.rows(), key=lambda row: row.name)

@@ -17,10 +17,14 @@ import kdissect
 from kdissect import KdissectError, OutputError
 from kdissect.cli.program import run
 from kdissect.slicing.slices import write_slice
+from kdissect.spans.describing import LONGEST_TEXT, clean
 from kdissect.spans.exporting import Spans, write_spans
 from kdissect.spans.otlp_json import json_line
-from kdissect.spans.sending import EndpointTarget, FileTarget
+from kdissect.spans.sending import EndpointTarget, FileTarget, shortened
 from kdissect.system.extras import missing_extra
+from tests.cli.test_hostile_text import harmful_in, strings_of
+from tests.conversation import conversation
+from tests.exchange_builders import make_body, request, response, sized
 from tools.record.scenarios.tracing import traceparent
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel")
@@ -274,9 +278,103 @@ def test_a_file_and_an_endpoint_are_one_too_many(tmp_path: Path) -> None:
 
 
 def test_names_from_the_wire_are_made_fit() -> None:
-    from kdissect.spans.describing import clean
+    assert clean("orders") == "orders"
+    assert clean("a\0\x1b[2J\u202eb\ud800") == r"a\x00\e[2J\u202eb\ud800"
+    assert clean("b" * 1024) == "b" * 1024
+    assert clean("b" * 1025) == "b" * 1023 + "…"
+    assert clean("\ud800" * 1024) == r"\ud800" * 170 + r"\ud…"
 
-    assert clean("a\ud800" + "b" * 2000) == "a\\ud800" + "b" * 1022
+
+# No UTF-8 (half a character, a byte alone), NUL, controls, what turns text around; and long.
+HOSTILE = (
+    b"\xed\xa0\x80", b"a\xff\xfeb", b"a\0b", b"\x1b]0;title\x07", "\u202eevil\u2066".encode(),
+    b"line\nend", b"x" * 30_000, "\U0001f389".encode() * 2_000, b"\x9b" * 2_000,
+)  # fmt: skip
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """Exchanges with such names of clients, groups and topics."""
+    talk = conversation().open().client(request("ApiVersions", 3, 999, "plain"))
+    talk = talk.broker(response("ApiVersions", 3, 999))
+    for number, name in enumerate(HOSTILE):
+        topics = [{"name": name, "partitions": [{"committed_offset": 5}]}]
+        header = struct.pack(">hhih", 8, 7, number, len(name)) + name
+        body = make_body("OffsetCommit", 7, "request", {"group_id": name, "topics": topics})
+        talk = talk.client(sized(header + body))
+        answered = [{"name": name, "partitions": [{"error_code": 25}]}]
+        talk = talk.broker(response("OffsetCommit", 7, number, topics=answered))
+    path = tmp_path / "hostile.pcap"
+    path.write_bytes(talk.close().pcap())
+    return path
+
+
+def texts_in(path: Path, format_: str) -> list[str]:
+    """The texts of all spans in a file of either format."""
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    content = path.read_bytes()
+    if format_ == "json":
+        return [text for line in content.splitlines() for text in strings_of(json.loads(line))]
+    found: list[str] = []
+    while content:
+        (size,) = struct.unpack_from(">I", content)
+        message = ExportTraceServiceRequest.FromString(content[4 : 4 + size])
+        found += strings_of(MessageToDict(message))
+        content = content[4 + size :]
+    return found
+
+
+@pytest.mark.parametrize("format_", ["json", "proto"])
+def test_hostile_names_are_escaped_and_bounded_in_every_format(
+    format_: str, hostile: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "spans"
+    assert run(["spans", str(hostile), "--format", format_, "-o", str(path)]) == 0
+    found = texts_in(path, format_)
+    assert not harmful_in("".join(found), "")
+    assert max(map(len, found)) == LONGEST_TEXT
+    names = {clean(name.decode("utf-8", "surrogateescape")) for name in HOSTILE[2:-1]}
+    assert names <= set(found)
+    assert sum(text.startswith("OffsetCommit ") for text in found) == len(HOSTILE)
+
+
+def test_an_endpoint_takes_hostile_names(receiver: Any, hostile: Path) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    assert write_spans(hostile, EndpointTarget(address_of(receiver))) == len(HOSTILE) + 1
+    ((_, status, body),) = receiver.received
+    assert status == 200
+    (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+    assert not harmful_in("".join(span.name for span in resource.scope_spans[0].spans), "")
+
+
+@pytest.mark.parametrize("scope", ["", "SPAN_"])
+def test_values_are_as_long_as_the_environment_says(
+    scope: str, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"OTEL_{scope}ATTRIBUTE_VALUE_LENGTH_LIMIT", "20")
+    spans = exported(hostile, tmp_path / "a.jsonl")
+    values = [value for span in spans for value in span["attributes"].values()]
+    assert max(len(value) for value in values if isinstance(value, str)) == 20
+    # Of values only, as the specification has it.
+    assert max(len(span["name"]) for span in spans) == LONGEST_TEXT
+
+
+def test_lists_of_topics_are_bounded_too() -> None:
+    assert shortened(["orders", "a"], 3) == ["ord", "a"]
+    assert shortened(["orders", "a"], None) == ["orders", "a"]
+    assert shortened(123456, 3) == 123456
+    assert shortened(True, 3) is True
+
+
+def test_a_limit_that_is_no_number_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "long")
+    assert run(["spans", QUICKSTART]) == 2
+    assert "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must be" in capsys.readouterr().err
 
 
 def test_the_library_writes_files_too(tmp_path: Path) -> None:

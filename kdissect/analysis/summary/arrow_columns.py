@@ -76,6 +76,13 @@ def text_groups(
         yield words[code], rows
 
 
+def names_and_places(batch: pa.RecordBatch, name: str) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """The texts of a dictionary column that occur, "" for null, and each row's place in them."""
+    words, codes = _words_and_codes(batch.column(name))
+    used = np.flatnonzero(np.bincount(codes, minlength=len(words)))
+    return [words[code] or "" for code in used.tolist()], np.searchsorted(used, codes)
+
+
 def groups(values: npt.NDArray[Any]) -> Iterator[tuple[Any, npt.NDArray[np.intp]]]:
     """Each distinct value with the indexes of its rows."""
     if not len(values):

@@ -1,14 +1,13 @@
 """Counters of the summary, and the row each counter becomes."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from kdissect.analysis.grouping import RESPONSE_NOT_CAPTURED
-from kdissect.analysis.summary.arrow_columns import groups, has_text, integers, texts
-from kdissect.analysis.summary.histogram import Histogram
+from kdissect.analysis.summary.arrow_columns import has_text, integers, texts
+from kdissect.analysis.tally import Tally, quantiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,134 +77,72 @@ class ErrorRow:
     first_exchange_id: int
 
 
+class Counted(NamedTuple):
+    """The rows with one name: their number, sums of measures, and quantiles of a time."""
+
+    name: str
+    rows: int
+    sums: list[float]
+    quantiles: Quantiles
+
+
 class ExchangeColumns:
     """The columns of a batch of exchanges that every grouping of them sums."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.latency = integers(batch, "latency_ns", -1)
-        self.wait = integers(batch, "wait_ns", 0)
-        self.work = integers(batch, "work_ns", -1)
-        self.request = integers(batch, "request_size", 0)
-        self.response = integers(batch, "response_size", 0)
+        is_measured = self.latency >= 0
         # The number of errors is null where a response was not captured in full.
         has_code = integers(batch, "error_code", 0) != 0
-        self.failed = has_code | (integers(batch, "error_count", 0) > 0)
-        self.version = integers(batch, "api_version", -1)
         is_captured = ~has_text(batch, "decode_status", RESPONSE_NOT_CAPTURED)
-        self.unanswered = (texts(batch, "outcome") == "unanswered") & is_captured
+        self.measures = (
+            has_code | (integers(batch, "error_count", 0) > 0),
+            (texts(batch, "outcome") == "unanswered") & is_captured,
+            integers(batch, "request_size", 0),
+            integers(batch, "response_size", 0),
+            integers(batch, "wait_ns", 0) * is_measured,
+            self.latency * is_measured,
+        )
 
 
-class Traffic:
-    """Exchanges of one API, or of one client (`key` -1, as for orphan responses)."""
+class Spoken:
+    """Key and versions of an API; key -1 are orphan responses."""
 
     def __init__(self) -> None:
         self.key = -1
-        self.name = ""
-        self.exchanges = 0
-        self.with_errors = 0
-        self.unanswered = 0
-        self.request_bytes = 0
-        self.response_bytes = 0
-        self.waited_ns = 0.0
         self.versions: set[int] = set()
-        self.latency = Histogram()
-        self.work = Histogram()
 
-    @property
-    def weight(self) -> int:
-        return self.exchanges
-
-    def add(self, columns: ExchangeColumns, rows: Any) -> None:
-        self.exchanges += len(rows)
-        self.with_errors += int(columns.failed[rows].sum())
-        self.unanswered += int(columns.unanswered[rows].sum())
-        self.request_bytes += int(columns.request[rows].sum())
-        self.response_bytes += int(columns.response[rows].sum())
-        if self.key >= 0:
-            # Not by np.unique, which imports numpy.ma.
-            self.versions.update(version for version, _ in groups(columns.version[rows]))
-            work = columns.work[rows]
-            self.work.add(work[work >= 0])
-        latency = columns.latency[rows]
-        measured = latency >= 0
-        self.latency.add(latency[measured])
-        self.waited_ns += float(columns.wait[rows][measured].sum(dtype=np.float64))
-
-    def merge(self, other: "Traffic") -> None:
-        self.exchanges += other.exchanges
-        self.with_errors += other.with_errors
-        self.unanswered += other.unanswered
-        self.request_bytes += other.request_bytes
-        self.response_bytes += other.response_bytes
-        self.waited_ns += other.waited_ns
-        self.latency.merge(other.latency)
-
-    def api_row(self) -> ApiRow:
+    def row(self, counted: Counted, work: Quantiles) -> ApiRow:
+        with_errors, unanswered, request_bytes, response_bytes, waited_ns, total_ns = counted.sums
         return ApiRow(
-            api=self.name or ("(orphans)" if self.key < 0 else f"API {self.key}"),
+            api=counted.name or ("(orphans)" if self.key < 0 else f"API {self.key}"),
             api_key=self.key,
             versions=sorted(self.versions - {-1}),
-            exchanges=self.exchanges,
-            with_errors=self.with_errors,
-            unanswered=self.unanswered,
-            latency=quantiles(self.latency),
-            work=quantiles(self.work),
-            waited=self.waited_ns / self.latency.total if self.latency.total else 0.0,
-            request_bytes=self.request_bytes,
-            response_bytes=self.response_bytes,
-        )
-
-    def client_row(self, name: str) -> ClientRow:
-        return ClientRow(
-            name,
-            self.exchanges,
-            self.with_errors,
-            quantiles(self.latency),
-            self.request_bytes,
-            self.response_bytes,
+            exchanges=counted.rows,
+            with_errors=int(with_errors),
+            unanswered=int(unanswered),
+            latency=counted.quantiles,
+            work=work,
+            waited=waited_ns / total_ns if total_ns else 0.0,
+            request_bytes=int(request_bytes),
+            response_bytes=int(response_bytes),
         )
 
 
-class Topic:
-    """Partitions of one topic."""
-
-    def __init__(self) -> None:
-        self.bytes = [0, 0]
-        self.records = [0, 0]
-        self.with_errors = 0
-        self.partitions = 0
-
-    @property
-    def weight(self) -> tuple[int, int]:
-        return sum(self.bytes), self.partitions
-
-    def add(self, rows: Any, size: Any, count: Any, failed: Any, fetched: Any) -> None:
-        self.partitions += len(rows)
-        self.with_errors += int(failed[rows].sum())
-        for way, chosen in enumerate((rows[~fetched[rows]], rows[fetched[rows]])):
-            self.bytes[way] += int(size[chosen].sum())
-            self.records[way] += int(count[chosen].sum())
-
-    def merge(self, other: "Topic") -> None:
-        self.partitions += other.partitions
-        self.with_errors += other.with_errors
-        for way in range(2):
-            self.bytes[way] += other.bytes[way]
-            self.records[way] += other.records[way]
-
-    def row(self, name: str) -> TopicRow:
-        (produced, fetched), (produced_records, fetched_records) = self.bytes, self.records
-        return TopicRow(
-            name, produced, produced_records, fetched, fetched_records, self.with_errors
-        )
+def client_row(counted: Counted) -> ClientRow:
+    with_errors, _, request_bytes, response_bytes, *_ = map(int, counted.sums)
+    return ClientRow(
+        counted.name,
+        counted.rows,
+        with_errors,
+        counted.quantiles,
+        request_bytes,
+        response_bytes,
+    )
 
 
-class Count:
-    def __init__(self) -> None:
-        self.weight = 0
-
-    def merge(self, other: "Count") -> None:
-        self.weight += other.weight
+def topic_row(counted: Counted) -> TopicRow:
+    return TopicRow(counted.name, *map(int, counted.sums))
 
 
 class ErrorCount:
@@ -224,6 +161,7 @@ class ErrorCount:
         )
 
 
-def quantiles(histogram: Histogram) -> Quantiles:
-    """The four quantiles shown."""
-    return Quantiles(*(histogram.quantile(q) for q in (0.5, 0.95, 0.99, 1.0)))
+def quantiles_of(of: Tally) -> list[Quantiles]:
+    """The four quantiles shown, by key."""
+    rows = quantiles(of, (0.5, 0.95, 0.99, 1.0)).tolist()
+    return [Quantiles(*(time if time >= 0 else None for time in row)) for row in rows]

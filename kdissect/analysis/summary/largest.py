@@ -1,51 +1,70 @@
-"""The largest of a large number of counters, in bounded memory."""
+"""The largest of a large number of names, in bounded memory."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from kdissect.analysis.summary.counters import Counted, quantiles_of
+from kdissect.analysis.tally import Tally, chosen, merged, tally
+from kdissect.tables.matrices import Ints
+
+# Cells that wait to be merged: 2 MB.
+PENDING: Final = 100_000
+
+Weights = tuple[np.ndarray[Any, Any], ...]
 
 
-class Counter(Protocol):
-    """A counter that can be compared by weight and added to another."""
-
-    @property
-    def weight(self) -> Any: ...
-
-    def merge(self, other: Any) -> None: ...
+def by_rows(of: Tally) -> Weights:
+    return (of.rows,)
 
 
-C = TypeVar("C", bound=Counter)
-
-
-class Largest(Generic[C]):
-    """Counters by name, at most twice `limit`: beyond that, the heavier half is kept.
+class Largest:
+    """A tally by name: of twice `limit` names or more, the heavier ones up to `limit` are kept.
 
     A dropped name that occurs again starts from 0, so with more than `limit` names counts may be
-    too low by the dropped part; `left_out` is the number dropped, `others` their total.
+    too low by the dropped part; `left_out` is the number dropped. `weigh` returns what is compared.
     """
 
-    def __init__(self, limit: int, make: Callable[[], C]) -> None:
+    def __init__(self, limit: int, weigh: Callable[[Tally], Weights] = by_rows) -> None:
         self._limit = limit
-        self._make = make
-        self._counters: dict[str, C] = {}
-        self.others = make()
+        self._weigh = weigh
+        self._codes: dict[str, int] = {}
+        self._tallies: list[Tally] = []
         self.left_out = 0
 
-    def at(self, name: str) -> C:
-        """The counter of `name`, a new one when missing."""
-        counter = self._counters.get(name)
-        if counter is None:
-            self._prune()
-            counter = self._counters[name] = self._make()
-        return counter
-
-    def rows(self) -> Iterator[tuple[str, C]]:
-        """Names and counters, the heaviest first."""
-        yield from sorted(self._counters.items(), key=lambda item: item[1].weight, reverse=True)
-
-    def _prune(self) -> None:
-        if len(self._counters) < 2 * self._limit:
+    def add(
+        self, names: Sequence[str], places: Ints, times: Ints, *measures: np.ndarray[Any, Any]
+    ) -> None:
+        """Count rows; the name of each is at a place in `names`, which may have more."""
+        if not len(places):
             return
-        names = sorted(self._counters, key=lambda name: self._counters[name].weight, reverse=True)
-        for name in names[self._limit :]:
-            self.others.merge(self._counters.pop(name))
-            self.left_out += 1
+        codes = np.array([self._codes.setdefault(name, len(self._codes)) for name in names])
+        self._tallies.append(tally(codes[places], times, *measures))
+        waiting = sum(len(one.cells) for one in self._tallies[1:])
+        is_full = waiting > max(PENDING, len(self._tallies[0].cells))
+        if is_full or len(self._codes) >= 2 * self._limit:
+            self._merge()
+
+    def rows(self) -> list[Counted]:
+        """The counts of each name, the heaviest first."""
+        if not self._tallies:
+            return []
+        self._merge()
+        (of,) = self._tallies
+        columns = self._codes, of.rows.tolist(), of.sums.T.tolist(), quantiles_of(of)
+        found = [Counted(*row) for row in zip(*columns, strict=True)]
+        return [found[place] for place in self._by_weight(of).tolist()]
+
+    def _merge(self) -> None:
+        of = merged(self._tallies)
+        kept = np.arange(len(of.key))
+        if len(kept) >= 2 * self._limit:
+            kept = np.sort(self._by_weight(of)[: self._limit])
+            self.left_out += len(of.key) - len(kept)
+        names = list(self._codes)
+        self._codes = {names[code]: place for place, code in enumerate(of.key[kept].tolist())}
+        self._tallies = [chosen(of, kept)]
+
+    def _by_weight(self, of: Tally) -> Ints:
+        return np.lexsort([-weight for weight in reversed(self._weigh(of))])

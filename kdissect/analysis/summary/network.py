@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.analysis.summary.arrow_columns import integers, is_set, text_groups
-from kdissect.analysis.summary.counters import Quantiles, quantiles
-from kdissect.analysis.summary.histogram import Histogram
+from kdissect.analysis.summary.counters import Quantiles
+from kdissect.analysis.summary.largest import Largest
 
 TROUBLED_KEPT: Final = 10
 KAFKA: Final = "kafka"  # prefix of its protocols' names
@@ -84,7 +84,7 @@ class NetworkCounters:
         self.troubled: list[TroubledConnection] = []
         self.troubled_count = 0
         self._sums = dict.fromkeys(COUNTED, 0)
-        self._round_trips = Histogram()
+        self._round_trips = Largest(1)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count one batch."""
@@ -98,7 +98,8 @@ class NetworkCounters:
         round_trips = round_trips_of(batch)
         for name in COUNTED:
             self._sums[name] += int(columns[name][concerns].sum())
-        self._round_trips.add(round_trips[concerns & (round_trips < UNKNOWN_NS)])
+        known = round_trips[concerns & (round_trips < UNKNOWN_NS)]
+        self._round_trips.add([""], np.zeros(len(known), np.int64), known)
         score = sum(columns[name] for name in TROUBLES) + is_set(batch, "rst_by")
         rows = np.flatnonzero(score * concerns)
         self.troubled_count += len(rows)
@@ -114,7 +115,9 @@ class NetworkCounters:
 
     def network(self) -> Network:
         """The counts so far."""
-        return Network(**self._sums, round_trip=quantiles(self._round_trips))
+        rows = self._round_trips.rows()
+        round_trip = rows[0].quantiles if rows else Quantiles(None, None, None, None)
+        return Network(**self._sums, round_trip=round_trip)
 
 
 def both_ways(batch: pa.RecordBatch, name: str) -> Any:

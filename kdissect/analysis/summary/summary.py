@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from kdissect.analysis.summary.arrow_columns import (
     groups,
     integers,
     is_set,
+    names_and_places,
     text_groups,
     texts,
     times,
@@ -22,15 +24,15 @@ from kdissect.analysis.summary.arrow_columns import (
 from kdissect.analysis.summary.counters import (
     ApiRow,
     ClientRow,
-    Count,
     ErrorCount,
     ErrorRow,
     ExchangeColumns,
-    Topic,
+    Spoken,
     TopicRow,
-    Traffic,
+    client_row,
+    topic_row,
 )
-from kdissect.analysis.summary.largest import Largest
+from kdissect.analysis.summary.largest import Largest, Weights
 from kdissect.analysis.summary.network import (
     KAFKA,
     Network,
@@ -38,8 +40,9 @@ from kdissect.analysis.summary.network import (
     TroubledConnection,
     both_ways,
 )
+from kdissect.analysis.tally import Tally
 
-# A client holds a histogram of up to 58 KB: 512 of them are 30 MB at most.
+# A client holds 16 bytes for each distinct bin of its latencies, of which there are 7 296.
 KEPT: Final = 512
 TABLES: Final = ("connections", "exchanges", "partitions", "errors", "problems")
 
@@ -118,14 +121,16 @@ class Summariser:
         self._last: int | None = None
         self._outcomes: dict[str, int] = {}
         # By name: keys and codes differ in Kafka 0.7.
-        self._apis: dict[str, Traffic] = {}
-        self._clients: Largest[Traffic] = Largest(KEPT, Traffic)
-        self._topics: Largest[Topic] = Largest(KEPT, Topic)
+        self._spoken: dict[str, Spoken] = {}
+        self._apis = Largest(KEPT)
+        self._work = Largest(KEPT)
+        self._clients = Largest(KEPT)
+        self._topics = Largest(KEPT, bytes_and_partitions)
         self._errors: dict[str, ErrorCount] = {}
         self._connections = 0
         self._protocols: dict[str, int] = {}
         self._others: dict[str, ProtocolRow] = {}
-        self._software: Largest[Count] = Largest(KEPT, Count)
+        self._software = Largest(KEPT)
         self._network = NetworkCounters()
         self._problems: dict[tuple[str, str], ProblemRow] = {}
 
@@ -144,7 +149,9 @@ class Summariser:
 
     def finish(self, balance: Mapping[str, Any]) -> Summary:
         """The counts so far."""
-        apis = sorted(self._apis.values(), key=lambda api: (-api.exchanges, api.key))
+        work = {api.name: api.quantiles for api in self._work.rows()}
+        apis = [self._spoken[api.name].row(api, work[api.name]) for api in self._apis.rows()]
+        apis.sort(key=lambda api: (-api.exchanges, api.api_key))
         errors = sorted(self._errors.values(), key=lambda error: (-error.count, error.code))
         problems = sorted(self._problems.values(), key=lambda row: (-row.count, row.kind))
         return Summary(
@@ -160,11 +167,11 @@ class Summariser:
             ),
             protocols=dict(sorted(self._protocols.items(), key=lambda item: -item[1])),
             others=sorted(self._others.values(), key=lambda row: (-row.connections, row.protocol)),
-            software={name: count.weight for name, count in self._software.rows()},
-            apis=[api.api_row() for api in apis],
-            clients=[client.client_row(name) for name, client in self._clients.rows()],
+            software={software.name: software.rows for software in self._software.rows()},
+            apis=apis,
+            clients=[client_row(client) for client in self._clients.rows()],
             clients_left_out=self._clients.left_out,
-            topics=[topic.row(name) for name, topic in self._topics.rows()],
+            topics=[topic_row(topic) for topic in self._topics.rows()],
             topics_left_out=self._topics.left_out,
             errors=[error.row() for error in errors],
             network=self._network.network(),
@@ -179,15 +186,18 @@ class Summariser:
         for outcome, rows in text_groups(batch, "outcome"):
             word = outcome or "unknown"
             self._outcomes[word] = self._outcomes.get(word, 0) + len(rows)
-        facts = ExchangeColumns(batch)
-        keys = integers(batch, "api_key", -1)
-        for name, rows in text_groups(batch, "api"):
-            api = self._apis.setdefault(name or "", Traffic())
-            api.key = int(keys[rows[0]])
-            api.name = name or ""
-            api.add(facts, rows)
-        for client, rows in text_groups(batch, "client_id"):
-            self._clients.at(client or "").add(facts, rows)
+        columns = ExchangeColumns(batch)
+        names, places = names_and_places(batch, "api")
+        keys, versions = integers(batch, "api_key", -1), integers(batch, "api_version", -1)
+        # Not by np.unique, which imports numpy.ma.
+        for place, rows in groups(places):
+            spoken = self._spoken.setdefault(names[place], Spoken())
+            spoken.key = int(keys[rows[0]])
+            spoken.versions.update(version for version, _ in groups(versions[rows]))
+        self._apis.add(names, places, columns.latency, *columns.measures)
+        self._work.add(names, places, integers(batch, "work_ns", -1))
+        names, places = names_and_places(batch, "client_id")
+        self._clients.add(names, places, columns.latency, *columns.measures)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows
@@ -207,7 +217,8 @@ class Summariser:
         for name, rows in text_groups(batch, "client_software_name"):
             for version, some in groups(versions[rows]):
                 if name:
-                    self._software.at(f"{name} {version or ''}".strip()).weight += len(some)
+                    called = f"{name} {version or ''}".strip()
+                    self._software.add([called], np.zeros_like(some), np.full(len(some), -1))
         self._network.add(batch)
 
     def _add_times(self, first: Any, last: Any) -> None:
@@ -223,14 +234,13 @@ class Summariser:
         count = integers(batch, "record_count", 0)
         failed = integers(batch, "error_code", 0) != 0
         fetched = is_set(batch, "fetch_offset")
-        ids = texts(batch, "topic_id")
-        for name, rows in text_groups(batch, "topic"):
-            if name is None:
-                for topic_id, some in groups(ids[rows]):
-                    topic = self._topics.at(f"<{topic_id}>" if topic_id else "")
-                    topic.add(rows[some], size, count, failed, fetched)
-            else:
-                self._topics.at(name).add(rows, size, count, failed, fetched)
+        names, places = names_and_places(batch, "topic")
+        if "" in names:
+            ids, of_id = names_and_places(batch, "topic_id")
+            places = np.where(places == names.index(""), len(names) + of_id, places)
+            names += [f"<{topic_id}>" if topic_id else "" for topic_id in ids]
+        measures = (size * ~fetched, count * ~fetched, size * fetched, count * fetched, failed)
+        self._topics.add(names, places, np.full(batch.num_rows, -1), *measures)
 
     def _add_errors(self, batch: pa.RecordBatch) -> None:
         paths, codes = texts(batch, "path"), integers(batch, "code", 0)
@@ -261,6 +271,10 @@ class Summariser:
                 self._problems[key] = replace(
                     row, count=row.count + len(here), bytes=row.bytes + int(size[here].sum())
                 )
+
+
+def bytes_and_partitions(topics: Tally) -> Weights:
+    return topics.sums[0] + topics.sums[2], topics.rows
 
 
 def _concerns(row: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL
-from kdissect.text.escape import escaped
+from kdissect.text.escape import escaped_within
 
 OTHER_LABEL: Final = "other"
 NO_LABEL: Final = "none"
@@ -54,9 +54,7 @@ def label_value(text: str) -> str:
     >>> label_value("a\u202eb")
     'a\\u202eb'
     """
-    safe = escaped(text[:NAME_SIZE])  # enough: escaping only makes it longer
-    is_whole = len(text) <= NAME_SIZE and len(safe) <= NAME_SIZE
-    return safe if is_whole else safe[: NAME_SIZE - 1] + "…"
+    return escaped_within(text, NAME_SIZE)
 
 
 def label_names(limit: int) -> Names:

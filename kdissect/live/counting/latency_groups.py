@@ -1,16 +1,11 @@
-"""Exchanges by API, client and topic: rates, errors, bytes and percentiles.
-
-A `Part` has the sums of some rows by name. Parts of successive time buckets are added, so that a
-time bucket is not counted again for each snapshot.
-"""
+"""Exchanges by API, client and topic: rates, errors, bytes and percentiles."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from kdissect.live.counting.columns import Codes, Flags
-from kdissect.live.counting.histograms import NO_LATENCY, Buckets, histograms, percentiles
+from kdissect.analysis.tally import BINS, Tally, chosen, merged, quantiles, tally
 from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import Timed
 from kdissect.tables.matrices import Ints
@@ -18,139 +13,50 @@ from kdissect.tables.matrices import Ints
 # Limit of listed names by each measure: the most exchanges, errors, bytes, the longest latencies.
 LISTED: Final = 100
 SHARES: Final = (0.5, 0.95, 0.99)
-# Up to this many names, percentiles of all are computed: at most 4 MB of buckets.
-FEW: Final = 500
 PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
 
-Numbers = np.ndarray[Any, Any]
+
+def exchange_tally(joined: MergedBuckets, column: str) -> Tally:
+    """The selected exchanges by a column of codes: errors, and bytes of both directions."""
+    measures = ("has_error", "request_size", "response_size")
+    of = (joined.column(name) for name in measures)
+    return tally(joined.column(column), joined.column("latency"), *of)
 
 
-class Part(NamedTuple):
-    """Sums by `code`; and the `key` and `bucket` of each row."""
-
-    code: Ints
-    exchanges: Ints
-    errors: Ints
-    to_broker: Numbers
-    to_client: Numbers
-    longest: Ints
-    key: Codes
-    bucket: Buckets
-
-
-class Measured(NamedTuple):
-    """Columns of rows, without their key."""
-
-    latency: Ints
-    bucket: Buckets
-    has_error: Flags
-
-
-def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, size: int) -> Part:
-    """The part of rows with these keys below `size`; bytes are sums by key."""
-    count = np.bincount(key, minlength=size)
-    errors = np.bincount(key[rows.has_error], minlength=size)
-    longest = np.full(size, -1, np.int64)
-    np.maximum.at(longest, key, rows.latency)
-    code = np.flatnonzero(count)
-    return Part(
-        code,
-        count[code],
-        errors[code],
-        to_broker[code],
-        to_client[code],
-        longest[code],
-        key,
-        rows.bucket,
-    )
-
-
-def exchange_part(joined: MergedBuckets, column: str, size: int) -> Part:
-    """Part of the selected exchanges, by a column of codes."""
-    key = joined.column(column)
-    to_broker = np.bincount(key, joined.column("request_size"), size)
-    to_client = np.bincount(key, joined.column("response_size"), size)
-    rows = Measured(joined.column("latency"), joined.column("bucket"), joined.column("has_error"))
-    return part_of(key, rows, to_broker, to_client, size)
-
-
-def topic_part(joined: MergedBuckets) -> Part:
-    """Part of the selected exchanges by topic."""
-    topics, size = joined.topics, len(joined.names.topics)
+def topic_tally(joined: MergedBuckets) -> Tally:
+    """The selected exchanges by topic: errors, and bytes of records produced and fetched."""
+    topics = joined.topics
     produces = np.array([name in PRODUCES for name in joined.names.apis.texts])
-    # By topic and whether it is a produce.
-    both = topics.topic * np.int64(2)
-    both += produces[joined.whole("api")[topics.row]]
-    record_bytes = np.bincount(both, topics.bytes, 2 * size).reshape(-1, 2)
-    rows = Measured(
-        joined.whole("latency")[topics.row], joined.whole("bucket")[topics.row], topics.has_error
-    )
-    return part_of(topics.topic, rows, record_bytes[:, 1], record_bytes[:, 0], size)
+    is_produced = produces[joined.whole("api")[topics.row]]
+    sizes = topics.bytes * is_produced, topics.bytes * ~is_produced
+    return tally(topics.topic, joined.whole("latency")[topics.row], topics.has_error, *sizes)
 
 
-def timed(parts: Sequence[Part], names: list[str], seconds: float) -> tuple[Timed, ...]:
-    """Measures by name, an index in `names`; the most exchanges first."""
-    if not parts:
-        return ()
-    size = len(names)
-    code = np.concatenate([part.code for part in parts])
-    count, errors, to_broker, to_client = (
-        np.bincount(code, np.concatenate(column), size)
-        for column in zip(*(part[1:5] for part in parts), strict=True)
-    )
-    longest = np.full(size, -1, np.int64)
-    np.maximum.at(longest, code, np.concatenate([part.longest for part in parts]))
-    chosen = choose(count, errors, to_broker + to_client, longest)
-    times = timings(parts, chosen, size)
-    times = np.column_stack([np.minimum(times, longest[chosen, None]), longest[chosen]])
-    rates = np.stack([count, errors, to_broker, to_client])[:, chosen] / seconds
+def timed(of: Tally, names: Sequence[str], seconds: float) -> tuple[Timed, ...]:
+    """Measures by name, the names being indexed by key; the most exchanges first."""
+    errors, to_broker, to_client = of.sums
+    measures = of.rows, errors, to_broker + to_client, of.longest
+    places = np.unique(np.concatenate([highest(measure) for measure in measures]))
+    some = chosen(of, places)
+    rates = np.vstack([some.rows, some.sums]) / seconds
+    times = np.column_stack([quantiles(some, SHARES), some.longest])
+    order = np.argsort(-some.rows, kind="stable")
+    columns = (of.key[places], rates.T, times)
     return tuple(
-        Timed._make([names[code], *rate, *found])
-        for code, rate, found in zip(chosen.tolist(), rates.T.tolist(), times.tolist(), strict=True)
+        Timed._make([names[key], *rate, *found])
+        for key, rate, found in zip(*(column[order].tolist() for column in columns), strict=True)
     )
 
 
-def timings(parts: Sequence[Part], chosen: Ints, size: int) -> Ints:
-    """Percentiles of the `chosen` ones of `size` keys."""
-    key = np.concatenate([part.key for part in parts], dtype=np.int64)
-    bucket = np.concatenate([part.bucket for part in parts])
-    if size <= FEW:
-        counts, first = histograms(key, bucket, size)
-        return percentiles(counts[chosen], first, SHARES)
-    place = np.full(size, len(chosen), np.int64)
-    place[chosen] = np.arange(len(chosen))
-    counts, first = histograms(place[key], bucket, len(chosen) + 1)
-    return percentiles(counts[:-1], first, SHARES)
-
-
-def whole_of(parts: Sequence[Part], seconds: float) -> Timed:
-    """Totals of all exchanges, from parts that contain each once."""
-    if not parts:
+def whole_of(of: Tally, seconds: float) -> Timed:
+    """Totals of all exchanges, of a tally that counts each once."""
+    if not len(of.key):
         return Timed("", 0.0, 0.0, 0.0, 0.0, -1, -1, -1, -1)
-    longest = max(int(part.longest.max(initial=-1)) for part in parts)
-    bucket = np.concatenate([part.bucket for part in parts])
-    counts = np.bincount(bucket, minlength=NO_LATENCY + 2)[None, NO_LATENCY + 1 :]
-    times = np.minimum(percentiles(counts, NO_LATENCY + 1, SHARES), longest)[0].tolist()
-    sums = (sum(float(each.sum()) for each in column) for column in zip(*parts, strict=True))
-    rates = [each / seconds for each in list(sums)[1:5]]
-    return Timed._make(["", *rates, *times, longest])
+    whole = merged([of._replace(key=of.key * 0, cells=of.cells % BINS)])
+    return timed(whole, [""], seconds)[0]
 
 
-def different(parts: Sequence[Part]) -> int:
-    """Number of distinct names in parts, including those not listed."""
-    return len(set().union(*(part.code.tolist() for part in parts)))
-
-
-def choose(count: Numbers, *others: Numbers) -> Ints:
-    """Codes with the highest value of any measure, by descending count."""
-    there = np.flatnonzero(count)
-    best = [there[highest(measure[there])] for measure in (count, *others)]
-    chosen = np.unique(np.concatenate(best))
-    order: Ints = chosen[np.argsort(-count[chosen], kind="stable")]
-    return order
-
-
-def highest(values: Numbers, listed: int = LISTED) -> Ints:
+def highest(values: np.ndarray[Any, Any], listed: int = LISTED) -> Ints:
     """Indices of the `listed` highest values."""
     if len(values) <= listed:
         return np.arange(len(values))

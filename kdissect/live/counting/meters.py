@@ -18,9 +18,9 @@ from kdissect.live.counting.degraded_connections import is_late, troubled
 from kdissect.live.counting.error_groups import failing
 from kdissect.live.counting.gathering import TABLES, Gathering
 from kdissect.live.counting.grouping import grouping
-from kdissect.live.counting.latency_groups import different, timed, whole_of
+from kdissect.live.counting.latency_groups import timed, whole_of
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
-from kdissect.live.counting.partial_aggregates import PartialAggregates, first_of
+from kdissect.live.counting.partial_aggregates import PartialAggregates
 from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.counting.time_buckets import Vocabulary
@@ -91,9 +91,7 @@ class Meters(Listener):
             status, is_sampled = self._standing, self._window.is_sampled
             seconds = self._window.seconds
         joined = MergedBuckets(slices, names, focus)
-        folds = self._folds.of(joined)
-        apis, clients = [one.apis for one in folds], [one.clients for one in folds]
-        topics = [one.topics for one in folds]
+        fold = self._folds.of(joined)
         addresses = Addresses(self._states, joined.connections(), names.addresses)
         waiting, now = self._waiting, status.now_ns
         problems = sorted(status.balance.problems.items(), key=lambda item: -item[1])
@@ -102,20 +100,20 @@ class Meters(Listener):
             focus,
             seconds,
             is_sampled,
-            whole_of(apis, seconds),
+            whole_of(fold.apis, seconds),
             sum(each.packets for each in slices) / seconds,
-            timed(apis, names.apis.texts, seconds),
-            timed(clients, names.clients.texts, seconds),
-            timed(topics, names.topics.texts, seconds),
+            timed(fold.apis, names.apis.texts, seconds),
+            timed(fold.clients, names.clients.texts, seconds),
+            timed(fold.topics, names.topics.texts, seconds),
             failing(joined, seconds),
             troubled(joined, waiting, addresses, focus, now),
             grouping(joined, waiting.late, now),
-            slowest(joined, first_of(folds), addresses),
+            slowest(joined, fold.slowest, addresses),
             tuple(problems),
             waiting.count,
             sum(is_late(one, focus, now) for one in waiting.late.values()),
-            different(clients),
-            different(topics),
+            len(fold.clients.key),
+            len(fold.topics.key),
         )
 
     def _close_slice(self, status: Status) -> None:

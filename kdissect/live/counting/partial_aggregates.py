@@ -1,12 +1,12 @@
 """Partial aggregates of complete time buckets: computed once, merged many times."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.analysis.tally import Tally, merged
 from kdissect.live.counting.columns import KnownNames
-from kdissect.live.counting.latency_groups import Part, exchange_part, topic_part
+from kdissect.live.counting.latency_groups import exchange_tally, topic_tally
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.slowest import Candidates, candidates
 from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
@@ -15,18 +15,18 @@ from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
 class PartialAggregate(NamedTuple):
     """Aggregate of the exchanges of some time buckets, within a focus."""
 
-    apis: Part
-    clients: Part
-    topics: Part
+    apis: Tally
+    clients: Tally
+    topics: Tally
     slowest: Candidates
 
 
 def fold(joined: MergedBuckets) -> PartialAggregate:
     """Aggregate of all that `joined` selects."""
     return PartialAggregate(
-        exchange_part(joined, "api", len(joined.names.apis)),
-        exchange_part(joined, "client", len(joined.names.clients)),
-        topic_part(joined),
+        exchange_tally(joined, "api"),
+        exchange_tally(joined, "client"),
+        topic_tally(joined),
         candidates(joined),
     )
 
@@ -38,19 +38,22 @@ class PartialAggregates:
         # By identity of the time bucket, which is kept alive here, so that the id is not reused.
         self._known: dict[int, tuple[TimeBucket, PartialAggregate]] = {}
 
-    def of(self, joined: MergedBuckets) -> Sequence[PartialAggregate]:
-        """Aggregates that together cover what `joined` selects."""
-        if joined.focus != EVERYTHING:
-            return [fold(joined)]
+    def of(self, joined: MergedBuckets) -> PartialAggregate:
+        """The aggregate of what `joined` selects."""
+        if joined.focus != EVERYTHING or not joined.slices:
+            return fold(joined)
         known = self._known
         found = {id(one): self._of_slice(one, known, joined.names) for one in joined.slices}
         # Two threads may do the same; the later result is valid too.
         self._known = found
-        starts = joined.starts
-        return [
-            made._replace(slowest=made.slowest._replace(row=made.slowest.row + start))
-            for (_, made), start in zip(found.values(), starts, strict=False)
-        ]
+        folds = [made for _, made in found.values()]
+        rows = [one.slowest.row + start for one, start in zip(folds, joined.starts, strict=False)]
+        return PartialAggregate(
+            merged([one.apis for one in folds]),
+            merged([one.clients for one in folds]),
+            merged([one.topics for one in folds]),
+            Candidates(np.concatenate(rows), np.concatenate([one.slowest.own for one in folds])),
+        )
 
     @staticmethod
     def _of_slice(
@@ -62,13 +65,3 @@ class PartialAggregates:
         if remembered is not None:
             return remembered
         return one, fold(MergedBuckets([one], names))
-
-
-def first_of(folds: Sequence[PartialAggregate]) -> Candidates:
-    """The candidates of all."""
-    if not folds:
-        return Candidates(np.empty(0, np.int64), np.empty(0, np.int64))
-    return Candidates(
-        np.concatenate([one.slowest.row for one in folds]),
-        np.concatenate([one.slowest.own for one in folds]),
-    )

@@ -20,8 +20,8 @@ class Focus(NamedTuple):
 class Timed(NamedTuple):
     """Measures of the exchanges of an API, a client, or a topic.
 
-    Percentiles are of latency, of answered exchanges, within 3 %; -1 if there are none. For an API
-    and a client, bytes are those of requests and responses; for a topic, those of its records
+    Percentiles are of latency, of answered exchanges, within 0.4 %; -1 if there are none. For an
+    API and a client, bytes are those of requests and responses; for a topic, those of its records
     produced and fetched.
     """
 

@@ -20,7 +20,6 @@ from kdissect.live.counting.columns import (
     runs,
     used_texts,
 )
-from kdissect.live.counting.histograms import Buckets, buckets_of
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import ints_of
 from kdissect.tables.matrices import Ints
@@ -46,7 +45,7 @@ class Vocabulary(NamedTuple, Generic[Each]):
 
 
 class ExchangeColumns(NamedTuple):
-    """Rows of `exchanges`: 70 bytes each. Missing values of `latency` and `wait` are NULL."""
+    """Rows of `exchanges`: 68 bytes each. Missing values of `latency` and `wait` are NULL."""
 
     time: Ints  # of the request, or of the response without a request
     exchange_id: Ints
@@ -57,7 +56,6 @@ class ExchangeColumns(NamedTuple):
     outcome: Outcomes
     has_error: Flags
     latency: Ints
-    bucket: Buckets
     queue: Ints
     wait: Ints
     request_size: Bytes32
@@ -167,7 +165,6 @@ def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Exchang
         outcomes_of(batch),
         failed,
         latency,
-        buckets_of(latency),
         ints_of(batch["queue_ns"]),
         ints_of(batch["wait_ns"]),
         or_zero(ints_of(batch["request_size"])).astype(np.int32),
