@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.exchanges.exchange import NO_REQUEST, OUTCOMES
+from kdissect.exchanges.layout_fit import EXACT, NOT, LayoutFit
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.limits import Limits
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.protocol.readers import NULL
 from tests.conversation import STEP_NS, Conversation, conversation
@@ -541,6 +543,24 @@ def test_a_start_in_mid_connection_does_not_depend_on_segments(size: int) -> Non
     talk = without_handshake(PLAIN_TALK).split(size)
     for stage in (Exchanges(), Exchanges(ports=frozenset())):
         assert outcomes(found_in(talk, stage)) == [(1, "answered"), (2, "answered")]
+
+
+@pytest.mark.parametrize("padding", [b"", bytes(4), bytes(8)])
+def test_an_old_client_with_zeros_behind_its_request_is_found_in_mid_connection(
+    padding: bytes,
+) -> None:
+    talk = conversation().client(request("ApiVersions", 0, 7, body=padding))
+    talk = without_handshake(talk.broker(response("ApiVersions", 0, 7)))
+    for stage in (Exchanges(), Exchanges(ports=frozenset())):
+        assert outcomes(found_in(talk, stage)) == [(7, "answered")]
+
+
+@pytest.mark.parametrize("padding", [bytes(9), b"\0\0\0\1", b"plan"])
+def test_other_bytes_behind_a_request_are_no_padding(padding: bytes) -> None:
+    data = request("ApiVersions", 0, 7, body=padding)[4:]
+    assert LayoutFit(fact_plans()).request(data, len(data)) == NOT
+    exact = request("ApiVersions", 0, 7)[4:]
+    assert LayoutFit(fact_plans()).request(exact, len(exact)) == EXACT
 
 
 # Fetch

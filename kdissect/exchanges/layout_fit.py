@@ -23,6 +23,7 @@ LONG: Final = 3  # so much of a frame that it counts as all
 # Bodies below this size fit too many layouts.
 TELLING_SIZE: Final = 8
 LONG_PREFIX: Final = 1 << 16
+PADDING: Final = 8  # zeros behind the last field, at most
 # First bytes examined of a large body, and the factor for each further try while it fits: a body
 # that does not fit is seldom read to its end.
 FIRST_LOOK: Final = 256
@@ -79,6 +80,8 @@ class LayoutFit:
             return PLAUSIBLE if has_client_id else NOT
         found = self._best(plans, data, header.body_offset, size)
         if has_client_id:
+            if found == NOT and is_whole and self._is_padded(plans, data, header.body_offset):
+                return PLAUSIBLE
             return found
         is_telling = len(data) == size and size - header.body_offset >= TELLING_SIZE
         return found if is_telling else min(found, PLAUSIBLE)
@@ -118,6 +121,22 @@ class LayoutFit:
         for plan in plans:
             best = max(best, self._fit(plan, data, offset, size))
         return best
+
+    def _is_padded(self, plans: list[Plan], data: bytes, offset: i64) -> bool:
+        """Whether zeros follow the last field, as old clients send them behind ApiVersions v0.
+
+        No more than PADDING: a body that ends early for another reason is none.
+        """
+        for plan in plans:
+            try:
+                end = plan.run(data, offset, self.scratch)
+            except DecodeError as error:
+                self.steps += ERROR_STEPS + STEPS_A_BYTE * max(0, error.offset)
+                continue
+            self.steps += STEPS_A_BYTE * end
+            if len(data) - end <= PADDING and not any(data[end:]):
+                return True
+        return False
 
     def _fit(self, plan: Plan, data: bytes, offset: i64, size: i64) -> i64:
         try:
