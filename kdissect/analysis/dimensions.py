@@ -54,7 +54,7 @@ DIMENSIONS: Final = {
 def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
     """The option `by` of a question that also has dimensions of its own."""
     names = tuple(dict.fromkeys((*own, *DIMENSIONS)))
-    return Option("by", NAMES, default, f"Rows for each of these: {', '.join(names)}.", names)
+    return Option("by", NAMES, default, f"Group by any of these: {', '.join(names)}.", names)
 
 
 BY: Final = by_option(("api",))

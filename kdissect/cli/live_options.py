@@ -126,8 +126,8 @@ def capturing(command: F) -> F:
             "--through",
             type=click.Choice(WAYS),
             default="auto",
-            help="How packets are taken: a ring shared with the kernel, scapy's sockets, or what "
-            "is best here.  [default: auto]",
+            help="Capture method: a ring shared with the kernel, scapy's sockets, or the best "
+            "available.  [default: auto]",
         ),
         click.option(
             "--buffer",
@@ -135,33 +135,35 @@ def capturing(command: F) -> F:
             callback=told(bytes_of),
             default="64M",
             metavar="SIZE",
-            help="Memory for packets that wait, of all interfaces.  [default: 64M]",
+            help="Packet buffer, of all interfaces together.  [default: 64M]",
         ),
         click.option(
             "--snaplen",
             type=click.IntRange(64, 262_144),
             default=262_144,
             metavar="BYTES",
-            help="Take so much of a packet at most; what is cut is missing.  [default: 262144]",
+            help="Capture at most this much of a packet; the rest is missing.  [default: 262144]",
         ),
         click.option(
             "--promiscuous",
             is_flag=True,
-            help="Take packets for other hosts too, as at a mirror port.",
+            help="Capture packets for other hosts too, as on a mirror port.",
         ),
-        click.option("--all-ports", is_flag=True, help="Take all of TCP, not just brokers' ports."),
+        click.option(
+            "--all-ports", is_flag=True, help="Capture all TCP ports, not just those of brokers."
+        ),
         click.option(
             "--filter",
             "expression",
             default="",
             metavar="EXPRESSION",
-            help="Take only what this passes too, as tcpdump has it: 'host 10.0.0.1'.",
+            help="Additional capture filter in tcpdump syntax: 'host 10.0.0.1'.",
         ),
         click.option(
             "--follow",
             is_flag=True,
-            help="SOURCE is still written: a file, or a directory or quoted glob of files that "
-            "rotate; the end is waited at.",
+            help="SOURCE is still being written: a file, or a directory or quoted glob of rotating "
+            "files; wait for more data at its end.",
         ),
         click.option(
             "-i",
@@ -169,7 +171,7 @@ def capturing(command: F) -> F:
             "interfaces",
             multiple=True,
             metavar="IFACE",
-            help="Capture there; repeat for more. `any` is all there are.",
+            help="Capture on this interface; repeatable. `any` is all interfaces.",
         ),
         click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
     ):

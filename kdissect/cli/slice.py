@@ -56,14 +56,19 @@ FORMATS: Final = ("pcapng", "pcap")
 )
 @click.option("--connections", is_flag=True, help="All packets of their connections.")
 @click.option(
-    "--before", callback=duration, metavar="TIME", help="And what is so long before, like 50ms."
+    "--before",
+    callback=duration,
+    metavar="TIME",
+    help="Also packets up to this long before, like 50ms.",
 )
-@click.option("--after", callback=duration, metavar="TIME", help="And what is so long after.")
 @click.option(
-    "--context", callback=duration, metavar="TIME", help="--before and --after, both so long."
+    "--after", callback=duration, metavar="TIME", help="Also packets up to this long after."
 )
 @click.option(
-    "--redact", is_flag=True, help="Mask credentials in the packets; says what it could not."
+    "--context", callback=duration, metavar="TIME", help="Sets both --before and --after."
+)
+@click.option(
+    "--redact", is_flag=True, help="Mask credentials in the packets; reports what it could not."
 )
 @click.option("--force", is_flag=True, help="Overwrite the output file.")
 @options.sharing

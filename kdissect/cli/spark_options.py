@@ -147,14 +147,14 @@ def on_spark(command: F) -> F:
             callback=pairs,
             multiple=True,
             metavar="KEY=VALUE",
-            help="A configuration of Spark, like spark.executor.memory=4g; repeat for more.",
+            help="Spark setting, like spark.executor.memory=4g; repeatable.",
         ),
         click.option(
             "--memory",
             default=MEMORY,
             show_default=True,
             metavar="SIZE",
-            help="Memory of the driver, which does all the work of local[N].",
+            help="Memory of the driver, in which local[N] runs everything.",
         ),
         click.option(
             "--master",
@@ -162,7 +162,7 @@ def on_spark(command: F) -> F:
             show_default=True,
             metavar="URL",
             help="local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect. Under "
-            "spark-submit, and where SPARK_REMOTE is set, the session is theirs.",
+            "spark-submit, and where SPARK_REMOTE is set, their session is used.",
         ),
     )
     wrapped: F = with_place
@@ -197,14 +197,14 @@ def into_dataset(command: F) -> F:
         default=SPLIT_SIZE,
         show_default=True,
         metavar="BYTES",
-        help="What one task dissects of a capture.",
+        help="Size of the splits of a capture, one per task.",
     )(wrapped)
     wrapped = options.making(wrapped)
     wrapped = click.option(
         "--tap",
         metavar="REGEX",
-        help="Tells by the path which tap a file is of: its group `tap`, else its first group, "
-        "else all that it matches.  [default: by the names of rotated files]",
+        help="Finds the name of the tap in a path: its group `tap`, else its first group, else "
+        "the whole match.  [default: by the names of rotated files]",
     )(wrapped)
     return click.option(
         "-o",
@@ -212,5 +212,5 @@ def into_dataset(command: F) -> F:
         "dataset",
         required=True,
         metavar="DATASET",
-        help="Directory of the dataset, which all executors can write; it may be there already.",
+        help="Directory of the dataset, writable by all executors; it may exist.",
     )(wrapped)

@@ -13,7 +13,7 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
     parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
     own, encrypted = balance.get("tls_bytes", 0), balance.get("encrypted_bytes", 0)
     if own or encrypted:
-        parts |= {"of TLS": own, "encrypted": encrypted}
+        parts |= {"TLS overhead": own, "encrypted": encrypted}
     told = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
     lines = [f"TCP payload {count(payload)} bytes = {told}"]
     rest = payload - sum(parts.values())
@@ -58,14 +58,14 @@ def _capture_losses(network: Network) -> list[str]:
     missing, told = network.missing_bytes, []
     if missing:
         parts = {
-            "lost by the capture": network.capture_lost_bytes,
-            "cut off": network.cut_bytes,
-            "by it or by the network": missing - network.capture_lost_bytes - network.cut_bytes,
+            "dropped by capture": network.capture_lost_bytes,
+            "cut off by snaplen": network.cut_bytes,
+            "lost by capture or network": missing - network.capture_lost_bytes - network.cut_bytes,
         }
         why = ", ".join(f"{size(part)} {name}" for name, part in parts.items() if part > 0)
         told.append(
             f"{size(missing)} missing ({share(missing, missing + network.payload_bytes)}): {why}"
         )
     if network.duplicate_packets:
-        told.append(f"{counted(network.duplicate_packets, 'packet')} captured twice")
+        told.append(f"{counted(network.duplicate_packets, 'duplicate packet')}")
     return told

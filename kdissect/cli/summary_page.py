@@ -149,7 +149,7 @@ def _latencies(latency: Quantiles) -> list[str]:
 def _apis(rows: list[ApiRow]) -> Grid:
     grid = Grid(
         Column("API", is_text=True), Column("versions", is_text=True, drop=1), Column("count"),
-        Column("errors"), *_LATENCY, Column("waited", drop=5), *_SIZES,
+        Column("errors"), *_LATENCY, Column("long poll", drop=5), *_SIZES,
     )  # fmt: skip
     for row in rows:
         grid.add(
@@ -188,7 +188,7 @@ def _topics(summary: Summary, top: int) -> Grid:
 def _errors(rows: list[ErrorRow]) -> Grid:
     grid = Grid(
         Column("error", is_text=True), Column("count"), Column("first packet"),
-        Column("for example", is_text=True), Column("in", is_text=True, drop=1),
+        Column("example", is_text=True), Column("in", is_text=True, drop=1),
     )  # fmt: skip
     for row in rows:
         packet = row.first_exchange_id // EXCHANGES_PER_PACKET
@@ -206,8 +206,8 @@ def _others(rows: list[ProtocolRow]) -> Grid:
 def _troubled(summary: Summary) -> Grid:
     grid = Grid(
         Column("client", is_text=True), Column("broker", is_text=True), Column("payload", drop=2),
-        Column("rtt", drop=3), Column("repeated"), Column("missing"), Column("by capture", drop=4),
-        Column("skipped"), Column("window 0", drop=1), Column("reset by", is_text=True),
+        Column("rtt", drop=3), Column("retransmits"), Column("missing"), Column("dropped", drop=4),
+        Column("skipped"), Column("0-window", drop=1), Column("reset by", is_text=True),
     )  # fmt: skip
     for row in summary.troubled:
         grid.add(
@@ -222,7 +222,7 @@ def _troubled(summary: Summary) -> Grid:
 def _problems(rows: list[ProblemRow]) -> Grid:
     grid = Grid(
         Column("problem", is_text=True), Column("count"), Column("bytes", drop=1),
-        Column("packet"), Column("the first", is_text=True),
+        Column("packet"), Column("first message", is_text=True),
     )  # fmt: skip
     for row in rows:
         packet = "" if row.packet_number is None else row.packet_number
@@ -232,13 +232,13 @@ def _problems(rows: list[ProblemRow]) -> Grid:
 
 
 def _titled(title: str, found: int, top: int) -> str:
-    return f"{title} (the first {top} of {count(found)})" if found > top else title
+    return f"{title} (top {top} of {count(found)})" if found > top else title
 
 
 def _trouble_title(summary: Summary) -> str:
     shown, found = len(summary.troubled), summary.troubled_count
-    of = f"{shown} of {count(found)}" if shown < found else count(found)
-    return f"Connections with trouble ({of}, of {count(summary.totals.connections)})"
+    top = f", the worst {shown} shown" if shown < found else ""
+    return f"Degraded connections ({count(found)} of {count(summary.totals.connections)}{top})"
 
 
 def _ranges(versions: Sequence[int]) -> str:

@@ -30,7 +30,7 @@ from kdissect.tables.schemas import TABLES
 @options.output(options.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
 @options.reading
 @options.verifying
-@click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
+@click.option("--payload", is_flag=True, help="Include keys, values and headers of records.")
 def command(
     name: str,
     files: tuple[str, ...],

@@ -45,7 +45,7 @@ COLUMNS: Final = (
         for end, word in (("low", "below"), ("high", "above"))
     ],
     Column("rank_error", SHARE, "", "by how much the rank of a percentile may be off"),
-    Column("waited", SHARE, "", "share of all latency that was asked for (wait)"),
+    Column("waited", SHARE, "", "long-poll share: wait as a share of all latency"),
     Column("requests", INT64, "", "all exchanges"),
     Column("failed", INT64, "", "those with an error in the response"),
     Column("unanswered", INT64, "", "those without the response they asked for"),

@@ -180,7 +180,7 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
     return Finding(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS else WARNING,
-        f"Broker {broker} is slow itself: p99 of its work is {'; '.join(told)}",
+        f"Broker {broker} is slow itself: p99 of broker time is {'; '.join(told)}",
         {name: first[name] for name in ("p50_ns", "p99_ns", "max_ns", "exchanges")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
@@ -245,7 +245,7 @@ def polls(seen: Context) -> Iterator[Finding]:
         "fetch-mostly-long-poll",
         NOTICE,
         f"p99 of Fetch is {duration(row.latency.p99_ns)}, {share(row.waited, 1)} of it long poll; "
-        f"work p99 is {duration(row.work.p99_ns)}",
+        f"p99 of broker time is {duration(row.work.p99_ns)}",
         {
             "p99_ns": row.latency.p99_ns, "waited": row.waited, "work_p99_ns": row.work.p99_ns,
             "exchanges": row.exchanges,
@@ -280,7 +280,7 @@ def usual_text(rows: list[ApiRow]) -> str:
     """Their p99, and the part of it that was a requested wait."""
     told = [
         f"{row.api} {duration(row.latency.p99_ns)}"
-        + (f" ({share(row.waited, 1)} waited, work {duration(row.work.p99_ns)})"
+        + (f" ({share(row.waited, 1)} long poll, broker time {duration(row.work.p99_ns)})"
            if row.waited >= HALF else "")
         for row in rows
     ]  # fmt: skip

@@ -74,8 +74,8 @@ def sent_again(seen: Context) -> Iterator[Finding]:
     slowest = largest(rows, "until_success_ns")
     lost = total(rows, "not_written")
     text = f"{_batches(rows, 'batches')} of {clients_of(rows)} to {_topics(rows)}"
-    text += f" {_were(rows, 'batches')} sent again"
-    text += f", up to {count(largest(rows, 'tries'))} times, because no answer came in time"
+    text += f" {_were(rows, 'batches')} retried"
+    text += f" (up to {count(largest(rows, 'tries'))} attempts), because no response came in time"
     text += f" from {_brokers(rows)}"
     if slowest:
         text += f"; up to {duration(slowest)} until they were written"
@@ -219,9 +219,9 @@ def _again(seen: Context, rows: list[Row]) -> Chosen:
 
 def _cause(seen: Context, rows: list[Row]) -> str:
     causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
-    words = {"unanswered": "no answer came", "sent again": "the answer came too late or not at all"}
+    words = {"unanswered": "no response came", "sent again": "the response was late or lost"}
     told = [words.get(cause, cause) for cause in causes]
-    return f", as they were sent again because {' or '.join(told)}" if told else ""
+    return f", as they were retried because {' or '.join(told)}" if told else ""
 
 
 def _packet(seen: Context, rows: list[Row]) -> int | None:

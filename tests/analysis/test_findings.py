@@ -71,7 +71,7 @@ SAID: list[tuple[str, Row, str, str, str]] = [
      "400 ms of that until it had; 5 of the 5 slowest requests"),
     ("work", {"api": "Produce", "broker": BROKER, "exchanges": 500, "p50_ns": 2 * MS,
               "p99_ns": 120 * MS}, "broker-slow", PROBLEM,
-     "Broker 10.0.0.9:9092 is slow itself: p99 of its work is Produce 120 ms (p50 2 ms)"),
+     "Broker 10.0.0.9:9092 is slow itself: p99 of broker time is Produce 120 ms (p50 2 ms)"),
     ("traffic", WHO | {"throttled": 3, "throttle_max_ms": 651}, "throttled-by-quota", WARNING,
      "Brokers throttled svc-7 at 10.1.2.3 3 times, for up to 651 ms"),
     ("delivery", WHOM | {"topic": "orders", "written_twice": 2, "records_twice": 6},
@@ -87,8 +87,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "topic": "orders", "cause": "unanswered", "batches": 4, "tries": 2, "broker": BROKER,
         "until_success_ns": 2 * SECOND,
      }, "produce-sent-again", WARNING,
-     "4 batches of svc-7 at 10.1.2.3 to orders were sent again, up to 2 times, because no answer "
-     "came in time from 10.0.0.9:9092; up to 2 s until they were written"),
+     "4 batches of svc-7 at 10.1.2.3 to orders were retried (up to 2 attempts), because no "
+     "response came in time from 10.0.0.9:9092; up to 2 s until they were written"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "session timeout", "rebalances": 1, "stopped_ns": 10 * SECOND,
         "members": 1, "members_before": 2, "outcome": "complete",
@@ -251,7 +251,7 @@ def test_a_healthy_capture_says_so_in_one_sentence_with_numbers() -> None:
     assert [(one.id, one.severity) for one in found] == [("healthy", NOTICE)]
     assert found[0].text.replace("\N{NARROW NO-BREAK SPACE}", " ") == (
         "Nothing is wrong in 1 000 exchanges, 2 of them with errors of the protocol or of "
-        "administration: p99 of Produce 12 ms and Fetch 512 ms (97 % waited, work 3 ms)"
+        "administration: p99 of Produce 12 ms and Fetch 512 ms (97 % long poll, broker time 3 ms)"
     )
 
 
@@ -261,7 +261,7 @@ def test_long_polls_are_no_slow_broker() -> None:
     found = {one.id: one.text for one in judge(seen(fetch, traffic=[throttled]))}
     assert list(found) == ["throttled-by-quota", "fetch-mostly-long-poll"]
     assert found["fetch-mostly-long-poll"] == (
-        "p99 of Fetch is 512 ms, 97 % of it long poll; work p99 is 3 ms"
+        "p99 of Fetch is 512 ms, 97 % of it long poll; p99 of broker time is 3 ms"
     )
 
 

@@ -56,19 +56,24 @@ CHOICES: Final = tuple(
     name for name in DIMENSIONS if name not in ("window", "connection", "capture")
 )
 BY: Final = by_option(("api",))._replace(
-    choices=CHOICES, meaning=f"Rows for each of these: {', '.join(CHOICES)}."
+    choices=CHOICES, meaning=f"Group by any of these: {', '.join(CHOICES)}."
 )
 OF: Final = Option(
-    "of", NAMES, DEFAULT_OF, f"Times that are compared: {', '.join(MEASURES)}.", MEASURES
+    "of", NAMES, DEFAULT_OF, f"Measures to compare: {', '.join(MEASURES)}.", MEASURES
 )
 OPTIONS: Final = (
     BY,
     OF,
-    Option("window", DURATION, None, "Width of the time windows; a 20th of the shorter side."),
-    Option("least", NUMBER, 10, "Differences below this many percent of before do not matter."),
-    Option("least_time", DURATION, 100_000, "Nor do those of times below this."),
-    Option("chance", NUMBER, 5, "Percent of the differences told that may be chance."),
-    Option("unchanged", FLAG, False, "Also what did not change, and what cannot be told."),
+    Option(
+        "window",
+        DURATION,
+        None,
+        "Width of the time windows.  [default: a 20th of the shorter side]",
+    ),
+    Option("least", NUMBER, 10, "Ignore differences below this percentage of before."),
+    Option("least_time", DURATION, 100_000, "Ignore differences of times below this."),
+    Option("chance", NUMBER, 5, "False discovery rate, in percent."),
+    Option("unchanged", FLAG, False, "Also show unchanged and inconclusive comparisons."),
 )
 
 
@@ -243,7 +248,7 @@ def table_of(rows: list[dict[str, Any]], by: Sequence[str]) -> "pa.Table":
 
 QUESTION: Final = Question(
     "compare",
-    "What changed between two captures or times, beyond what chance does?",
+    "What changed significantly between two captures or times?",
     ("connections", "exchanges", "all_exchanges"),
     COLUMNS,
     changes,

@@ -35,9 +35,7 @@ CHOICES: Final = (
     "acks", "client", "client_ip", "user", "broker", "topic", "partition", "connection",
     "transaction", "capture", "tap", "date", "window",
 )  # fmt: skip
-BY: Final = Option(
-    "by", NAMES, ("acks",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = Option("by", NAMES, ("acks",), f"Group by any of these: {', '.join(CHOICES)}.", CHOICES)
 
 
 def acks(

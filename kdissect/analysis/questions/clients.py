@@ -59,7 +59,7 @@ CHOICES: Final = (
 )  # fmt: skip
 DEFAULT_BY: Final = ("client", "client_ip")
 BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"A client is one of these: {', '.join(CHOICES)}.", CHOICES
+    "by", NAMES, DEFAULT_BY, f"Identify clients by any of these: {', '.join(CHOICES)}.", CHOICES
 )
 
 

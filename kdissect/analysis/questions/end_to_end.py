@@ -43,9 +43,9 @@ COLUMNS: Final = (
     Column("produce_p99_ns", INT64, "ns", "p99 of the part to the answer of the produce request"),
     Column("fetch_p99_ns", INT64, "ns", "p99 of the part from there to the end of the fetch"),
 )
-LIVE: Final = Option("live", FLAG, False, "Without the backlog that a group began with.")
+LIVE: Final = Option("live", FLAG, False, "Without the backlog that a group started with.")
 BY: Final = Option(
-    "by", NAMES, ("topic", "group"), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
+    "by", NAMES, ("topic", "group"), f"Group by any of these: {', '.join(CHOICES)}.", CHOICES
 )
 
 

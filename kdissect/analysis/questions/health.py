@@ -20,7 +20,7 @@ COLUMNS: Final = (
     Column("reset_by_client", INT64, "", "those that the client reset"),
     Column("reconnects", INT64, "", "those begun after another of client and broker ended"),
     Column("life_p50_ns", INT64, "ns", "median time from the first to the last packet"),
-    Column("retransmitted", SHARE, "", "share of segments that were sent again"),
+    Column("retransmitted", SHARE, "", "share of segments that were retransmitted"),
     Column("retransmitted_segments", INT64, "", "their number"),
     Column("lost_bytes", INT64, "bytes", "bytes that the network lost"),
     Column("zero_windows", INT64, "", "segments that announce a full receive buffer"),
@@ -38,7 +38,7 @@ COLUMNS: Final = (
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture", "tap", "date")
 DEFAULT_BY: Final = ("client", "broker")
 BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
+    "by", NAMES, DEFAULT_BY, f"Group by any of these: {', '.join(CHOICES)}.", CHOICES
 )
 # Connections of other protocols do not concern Kafka; "none" had no payload.
 PROTOCOLS: Final = ("kafka", "kafka-0.7", "tls", "none")

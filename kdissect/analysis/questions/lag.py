@@ -50,7 +50,7 @@ ROW: Final = ("group_id", *PARTITION)
 BY_FETCH: Final = "fetch"
 BY_PRODUCE: Final = "produce"
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit", "OffsetFetch")
-LATEST: Final = Option("latest", FLAG, False, "Only how it stood at last, the largest lag first.")
+LATEST: Final = Option("latest", FLAG, False, "Only the last window, the largest lag first.")
 
 
 def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -> "ir.Table":

@@ -72,7 +72,7 @@ def retriable_names() -> list[str]:
 
 QUESTION: Final = Question(
     "retries",
-    "Which batches failed or were sent again, and how long until they were written?",
+    "Which batches failed or were retried, and how long until they were written?",
     ("connections", "exchanges", "partitions", "batches"),
     COLUMNS,
     retries,

@@ -31,7 +31,7 @@ COLUMNS: Final = (
     Column("client_ip", TEXT, "", "address of the client"),
     Column("user", TEXT, "", "SASL user"),
 )
-REPLICATION: Final = Option("replication", FLAG, False, "Replication between brokers too.")
+REPLICATION: Final = Option("replication", FLAG, False, "Include replication between brokers.")
 
 
 def topology(tables: Tables, replication: bool = False) -> "ir.Table":

@@ -40,7 +40,7 @@ COLUMNS: Final = (
     *SKEW_COLUMNS,
     Column("produces", INT64, "", "produce requests"),
     Column("fetches", INT64, "", "clients' fetches"),
-    Column("empty", SHARE, "", "share of them that brought less than they waited for"),
+    Column("empty", SHARE, "", "share of them answered with less than min_bytes"),
     Column("metadata", INT64, "", "metadata requests; null by topic or partition"),
     Column("throttled", INT64, "", "exchanges that the broker throttled"),
     Column("throttle_max_ms", INT32, "ms", "longest throttle"),
@@ -50,7 +50,7 @@ CHOICES: Final = (
     "capture", "tap", "date", "window",
 )  # fmt: skip
 BY: Final = Option(
-    "by", NAMES, ("topic",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
+    "by", NAMES, ("topic",), f"Group by any of these: {', '.join(CHOICES)}.", CHOICES
 )
 OF_TOPICS: Final = ("topic", "partition")
 OF_CLIENTS: Final = ("client", "client_ip", "user", "rack", "connection")

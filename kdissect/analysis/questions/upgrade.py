@@ -50,11 +50,9 @@ COLUMNS: Final = (
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture")
 DEFAULT_BY: Final = ("client", "client_ip")
 BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"A client is one of these: {', '.join(CHOICES)}.", CHOICES
+    "by", NAMES, DEFAULT_BY, f"Identify clients by any of these: {', '.join(CHOICES)}.", CHOICES
 )
-TO: Final = Option(
-    "to", TEXT, DEFAULT_TO, "The release that brokers are to have.", releases.RELEASES
-)
+TO: Final = Option("to", TEXT, DEFAULT_TO, "Target release of the brokers.", releases.RELEASES)
 
 
 def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO) -> "ir.Table":
