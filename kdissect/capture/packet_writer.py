@@ -30,8 +30,8 @@ from kdissect.capture.blocks import (
 )
 from kdissect.capture.files import Capture
 from kdissect.capture.format_context import PcapLayout
-from kdissect.capture.interfaces import IF_TSOFFSET, IF_TSRESOL, SECOND_NS
-from kdissect.capture.packet import Packet
+from kdissect.capture.interfaces import IF_TSOFFSET, IF_TSRESOL
+from kdissect.capture.packet import SECOND_NS, Packet
 from kdissect.capture.pcap import FILE_HEADER_SIZE, NANOSECONDS
 from kdissect.errors import OutputError
 

@@ -129,9 +129,7 @@ def command_of(name: str) -> click.Command:
     decorated: Callable[..., Any] = ask
     decorated = shared.reading(decorated)
     decorated = ENGINE(MASTER(shared.sharing(decorated)))
-    decorated = shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")(
-        decorated
-    )
+    decorated = shared.output(shared.FORMATS)(decorated)
     decorated = HAVING(shared.selecting(decorated))
     decorated = shared.columns(decorated)
     if name == ROLLED:

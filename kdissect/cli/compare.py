@@ -41,7 +41,7 @@ def asking(command: shared.F) -> shared.F:
 @asking
 @shared.columns
 @shared.selecting
-@shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
+@shared.output(shared.FORMATS)
 @ENGINE
 @MASTER
 @shared.sharing

@@ -74,7 +74,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     metavar="[ADDRESS]:PORT",
     help="Serve Prometheus metrics there; default address: loopback.",
 )
-@click.option("--user", metavar="NAME", help="Switch to this user once interfaces are open.")
+@options.user
 @click.option(
     "--max-cpu",
     type=click.FloatRange(1),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.cli.live_output import Output
 from kdissect.dissection.options import Options
 from kdissect.live.listener import Listener, LiveCapture, Status
@@ -19,7 +20,6 @@ from kdissect.text.escape import escaped, json_safe
 if TYPE_CHECKING:
     from kdissect.live.counting.snapshot import Snapshot
 
-SECOND_NS: Final = 1_000_000_000
 MAX_NAMES: Final = 5  # limit of names listed
 
 

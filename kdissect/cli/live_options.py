@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from kdissect.cli.options import F
+from kdissect.cli.options import MAX_PORT, F
 
 DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -15,7 +15,6 @@ DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
 SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.ASCII)
 ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]*)):(\d{1,5})", re.ASCII)
 LOOPBACK: Final = "127.0.0.1"
-LARGEST_PORT: Final = 65_535
 WAYS: Final = ("auto", "ring", "scapy")
 SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
                  "buffer_bytes", "through", "promiscuous")  # fmt: skip
@@ -66,7 +65,7 @@ def address_of(text: str) -> Address:
     (Address(host='127.0.0.1', port=9123), Address(host='::1', port=9123))
     """
     match = ADDRESS.fullmatch(text)
-    if match is None or int(match[3]) > LARGEST_PORT:
+    if match is None or int(match[3]) > MAX_PORT:
         raise ValueError(f"{text!r} is no [ADDRESS]:PORT; write it like :9123 or 0.0.0.0:9123")
     return Address(match[1] or match[2] or LOOPBACK, int(match[3]))
 

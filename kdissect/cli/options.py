@@ -18,6 +18,18 @@ FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
 
+TABLE_FORMAT: Final = "[default: table on a terminal, jsonl in a pipe]"
+
+force = click.option("--force", is_flag=True, help="Overwrite the output file.")
+payload = click.option(
+    "--payload", is_flag=True, help="Include keys, values and headers of records."
+)
+user = click.option("--user", metavar="NAME", help="Switch to this user once interfaces are open.")
+where_exchanges = click.option(
+    "--where",
+    metavar="SQL",
+    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
+)
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 
 
@@ -41,6 +53,13 @@ def sharing(command: F) -> F:
     )(command)
 
 
+def progress(text: str) -> Callable[[F], F]:
+    """The option for showing progress."""
+    return click.option(
+        "--progress/--no-progress", default=None, help=f"{text}  [default: on a terminal]"
+    )
+
+
 def reading(command: F) -> F:
     """Add the options for reading captures.
 
@@ -53,11 +72,7 @@ def reading(command: F) -> F:
 
     wrapped: F = with_strict
     for option in (
-        click.option(
-            "--progress/--no-progress",
-            default=None,
-            help="Show bytes read, rate and time left on stderr.  [default: on a terminal]",
-        ),
+        progress("Show bytes read, rate and time left on stderr."),
         click.option("--strict", is_flag=True, help="Stop at the first decode error."),
     ):
         wrapped = option(wrapped)
@@ -139,12 +154,12 @@ def selecting(command: F) -> F:
     return command
 
 
-def output(formats: tuple[str, ...], default: str) -> Callable[[F], F]:
+def output(formats: tuple[str, ...], default: str = TABLE_FORMAT) -> Callable[[F], F]:
     """Add --format, -o and --force."""
 
     def add(command: F) -> F:
         for option in (
-            click.option("--force", is_flag=True, help="Overwrite the output file."),
+            force,
             click.option(
                 "-o",
                 "--output",
@@ -194,9 +209,7 @@ def making(command: F) -> F:
         click.option(
             "--bodies", is_flag=True, help="Also the bodies table: whole messages as JSON."
         ),
-        click.option(
-            "--payload", is_flag=True, help="Include keys, values and headers of records."
-        ),
+        payload,
         click.option("--records", is_flag=True, help="Also the records table, one row per record."),
         click.option(
             "--tables",

@@ -28,7 +28,7 @@ from kdissect.text.escape import json_safe
 @click.option(
     "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True
 )
-@click.option("--payload", is_flag=True, help="Include keys, values and headers of records.")
+@options.payload
 @click.option(
     "--undecoded",
     is_flag=True,

@@ -50,12 +50,8 @@ from kdissect.text.human import count
     default=True,
     help="Look for trace contexts (traceparent) in the headers of records.  [default: links]",
 )
-@click.option(
-    "--where",
-    metavar="SQL",
-    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
-)
-@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@options.where_exchanges
+@options.force
 @options.reading
 def command(
     files: tuple[str, ...],

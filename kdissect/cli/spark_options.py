@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from kdissect.cli import options
+from kdissect.cli.options import F
 from kdissect.limits import parse_number
 from kdissect.spark.sessions import LOCAL, MEMORY, imported, session
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
 ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
-
-F = Callable[..., Any]
 
 
 class Place:
@@ -136,11 +135,7 @@ def on_spark(command: F) -> F:
         return command(**values, place=Place(master, memory, spark_settings, has_bar))
 
     added: tuple[Callable[[F], F], ...] = (
-        click.option(
-            "--progress/--no-progress",
-            default=None,
-            help="Show Spark's progress bar on stderr.  [default: on a terminal]",
-        ),
+        options.progress("Show Spark's progress bar on stderr."),
         click.option(
             "--setting",
             "spark_settings",

@@ -14,14 +14,11 @@ from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
+from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 from kdissect.rules.finding import PROBLEM, Finding
 from kdissect.text.escape import escaped, json_safe
-from kdissect.text.grid import Column, Grid, folded
+from kdissect.text.grid import HEADER_LINES, PAGE_WIDTH, Column, Grid, folded
 from kdissect.text.human import count, cut, cut_all, duration, share, size, time
-
-PIPE_WIDTH: Final = 110
-HEADER_LINES: Final = 2
-EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + index in the packet
 
 
 def print_json(
@@ -47,7 +44,7 @@ def print_page(
     left_out: int = 0,
 ) -> None:
     """Print the page on stdout, as wide as the terminal: the findings, then the tables."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE_WIDTH
     _print_lines(_title(summary, files), width)
     if is_interrupted:
         _print("interrupted: this is what had been read", bold=True)

@@ -40,7 +40,7 @@ from kdissect.cli.program import FOUND
     help="Time window of the numbers.  [default: 60s]",
 )
 @click.option("--once", is_flag=True, help="Capture for one window, print plain tables, and exit.")
-@click.option("--user", metavar="NAME", help="Switch to this user once interfaces are open.")
+@options.user
 @options.decoding
 def command(
     asked: Any,

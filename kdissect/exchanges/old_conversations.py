@@ -12,7 +12,9 @@ from typing import Final
 
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import (
+    MAX_TRIES,
     ConnectionState,
+    early_limit_text,
     frame_problem,
     may_see_answers,
     new_exchange,
@@ -50,8 +52,6 @@ from kdissect.messages.old_protocols import (
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 
-# Requests that an early response is compared with: each comparison reads all of it.
-MAX_TRIES: Final = 16
 _NOTHING: Final[list[Exchange]] = []
 
 
@@ -222,8 +222,7 @@ class OldConversation:
             done.append(self._orphan(oldest))
         if done and not self._state.has_let_go:
             self._state.has_let_go = True
-            text = f"{len(self._early) + len(done)} responses wait for requests from behind holes"
-            self._problem(frame, "early-limit", f"{text}; the oldest are let go")
+            self._problem(frame, "early-limit", early_limit_text(len(self._early) + len(done)))
         return done
 
     def _answered_id(self, data: bytes) -> int | None:

@@ -31,15 +31,21 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.layout_fit import EXACT, NOT, LayoutFit
-from kdissect.framing.frame_search import NOT_HERE, WAIT, Window
+from kdissect.framing.frame_search import (
+    FRAME_STEPS,
+    GUESS_STEPS,
+    NOT_HERE,
+    TOLD_SIZE,
+    TRUST,
+    WAIT,
+    Window,
+)
 
-TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
 HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
 # Where a guess is worthwhile: with a size of at least MIN_SIZE. Zeros are skipped quickly.
 GUESS: Final = re.compile(rb"(?!\0\0\0[\0-\x07])" + HEADER.pattern)
 HEADER_SIZE: Final = 8
-TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
 CLIENT_ID: Final = 12  # offset of the length of a client id in a frame with its size field
 JUDGED_SIZE: Final = 12  # size field, key, version and correlation id
 MIN_SIZE: Final = 8
@@ -49,9 +55,6 @@ ID_STEP: Final = 1000  # requests that may be lost in a hole
 MAX_PRODUCE: Final = 0xFFFF  # key 0 and any version, as one number
 TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that decode
 
-# Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
-GUESS_STEPS: Final = 8
-FRAME_STEPS: Final = 8
 # End of a chain that was not trusted: at the end of the window, else
 BROKEN: Final = -2
 HOLED: Final = -3

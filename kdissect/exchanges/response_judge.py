@@ -16,17 +16,19 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, LayoutFit
-from kdissect.framing.frame_search import NOT_HERE, Window
+from kdissect.framing.frame_search import (
+    FRAME_STEPS,
+    GUESS_STEPS,
+    NOT_HERE,
+    TOLD_SIZE,
+    TRUST,
+    Window,
+)
 from kdissect.streams.acknowledged import REORDER_NS
 
-TRUST: Final = 3
 SURE: Final = TRUST + 2  # a higher score adds no certainty
 MAX_SIZE: Final = (100 << 20) + (64 << 10)
 MIN_SIZE: Final = 4
-TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
-# Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
-GUESS_STEPS: Final = 8
-FRAME_STEPS: Final = 8
 # End of a chain that was not trusted: at the end of the window, else
 BROKEN: Final = -1
 HOLED: Final = -2

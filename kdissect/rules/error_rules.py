@@ -1,15 +1,15 @@
 """Findings about failures: error codes, logins, ACLs, failovers, unanswered requests."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.analysis.brokers import PEER
+from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.error_advice import ADVICE
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
+from kdissect.rules.client_rules import FEW
 from kdissect.rules.context import (
-    SECOND_NS,
+    PEERS,
     Context,
     earliest,
     first_packet,
@@ -49,7 +49,6 @@ AT_FIRST: Final = frozenset((
     *TOPICS, "LEADER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
     "NOT_COORDINATOR", "NOT_CONTROLLER",
 ))  # fmt: skip
-PEERS: Final = re.compile(PEER)
 SETTLED_NS: Final = 5 * SECOND_NS
 EXAMPLE: Final = 60
 MESSAGE: Final = 80  # characters of a broker's own message
@@ -57,7 +56,6 @@ MESSAGE: Final = 80  # characters of a broker's own message
 WAITING_APIS: Final = frozenset((
     "Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "FetchSnapshot", "BrokerHeartbeat",
 ))  # fmt: skip
-FEW: Final = 3
 UNANSWERED_SHARE: Final = 0.01
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.rules.context import (
-    SECOND_NS,
     Context,
     Wanted,
     earliest,

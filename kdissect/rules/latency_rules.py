@@ -1,14 +1,12 @@
 """Findings about latency: brokers, followers, the network, quotas; and typical values."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.analysis.brokers import PEER
+from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.rules.context import (
-    MS,
-    SECOND_NS,
+    PEERS,
     Context,
     first_packet,
     largest,
@@ -43,7 +41,6 @@ OWN: Final = frozenset((
 ))  # fmt: skip
 ENOUGH: Final = 100  # exchanges sufficient for a p99
 SOME: Final = 10  # exchanges sufficient for a p50
-PEERS: Final = re.compile(PEER)
 
 
 def stalls(seen: Context) -> Iterator[Finding]:

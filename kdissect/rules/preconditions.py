@@ -12,20 +12,18 @@ from functools import cache
 from typing import Final
 
 from kdissect.analysis.brokers import FOLLOWER
+from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
+from kdissect.rules.client_rules import CHURN, FEW, OFTEN
 from kdissect.rules.compiled_sql import DIRECTORY
-from kdissect.rules.context import MS, SECOND_NS, Context
-from kdissect.rules.latency_rules import OWN, SOME
+from kdissect.rules.context import Context
+from kdissect.rules.group_rules import BEHIND
+from kdissect.rules.latency_rules import OWN, SLOW_NS, SOME
 
-SLOW_NS: Final = 50 * MS  # p99 of broker time, lowest threshold of the rules
 LONG_NS: Final = 500 * MS  # a single exchange this long is examined
 GIVEN_UP_NS: Final = SECOND_NS  # no client's request timeout is shorter
-BEHIND: Final = 1_000  # records: less is no lag worth reporting
-OFTEN: Final = 100  # metadata requests, batches; fetches in a second
 LONELY: Final = 1.5  # records in a batch
-FEW: Final = 3  # connections that were refused or reset
-CHURN: Final = 20  # reconnects
 SPOKEN: Final = "spoken.json"
 
 

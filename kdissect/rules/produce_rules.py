@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.context import (
-    SECOND_NS,
     Context,
     earliest,
     first_packet,

@@ -5,8 +5,9 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from kdissect.text.grid import BETWEEN
+
 BARS: Final = "▁▂▃▄▅▆▇█"
-BETWEEN: Final = "  "
 
 
 class Piece(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare.window_counts import Span
-from kdissect.analysis.dimensions import DIMENSIONS, SECOND_NS, by_option, check_names
+from kdissect.analysis.dimensions import DIMENSIONS, SECOND_NS, check_names, group_option
 from kdissect.analysis.execution import schema_of
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, RATE, Option, Question
 from kdissect.analysis.questions.latency import MEASURES
@@ -55,9 +55,7 @@ COLUMNS: Final = (
 CHOICES: Final = tuple(
     name for name in DIMENSIONS if name not in ("window", "connection", "capture")
 )
-BY: Final = by_option(("api",))._replace(
-    choices=CHOICES, meaning=f"Group by any of these: {', '.join(CHOICES)}."
-)
+BY: Final = group_option(("api",), CHOICES)
 OF: Final = Option(
     "of", NAMES, DEFAULT_OF, f"Measures to compare: {', '.join(MEASURES)}.", MEASURES
 )

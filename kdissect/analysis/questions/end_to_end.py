@@ -18,8 +18,15 @@ from kdissect.analysis.consumption import (
     produced,
     with_run,
 )
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, in_order, window_of
-from kdissect.analysis.question import FLAG, NAMES, Option, Question, Tables
+from kdissect.analysis.dimensions import (
+    DEFAULT_WINDOW_NS,
+    WINDOW,
+    check_names,
+    group_option,
+    in_order,
+    window_of,
+)
+from kdissect.analysis.question import FLAG, Option, Question, Tables
 from kdissect.analysis.questions.latency import PERCENTILES, whole
 from kdissect.tables.schemas import INT64, TEXT, Column
 
@@ -44,9 +51,7 @@ COLUMNS: Final = (
     Column("fetch_p99_ns", INT64, "ns", "p99 of the part from there to the end of the fetch"),
 )
 LIVE: Final = Option("live", FLAG, False, "Without the backlog that a group started with.")
-BY: Final = Option(
-    "by", NAMES, ("topic", "group"), f"Group by any of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = group_option(("topic", "group"), CHOICES)
 
 
 def end_to_end(

@@ -7,6 +7,7 @@ succeed (clients with old metadata) belong to it until none occurs for some time
 
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.attempts import UNANSWERED
 from kdissect.analysis.brokers import is_follower
 from kdissect.analysis.dimensions import SECOND_NS, with_ends
 from kdissect.analysis.question import DURATION, Option, Question, Tables
@@ -32,7 +33,6 @@ OF_LEADERSHIP: Final = (
     "UNKNOWN_TOPIC_ID",
     "INCONSISTENT_TOPIC_ID",
 )
-UNANSWERED: Final = "unanswered"
 # Client ids of brokers and controllers when they fetch from each other.
 PLACE: Final = ("topic", "partition", "access")
 CLIENT: Final = ("client_id", "client_ip")

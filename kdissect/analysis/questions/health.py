@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import check_names
+from kdissect.analysis.dimensions import check_names, group_option
 from kdissect.analysis.grouping import beside
-from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
+from kdissect.analysis.question import SHARE, Question, Tables
 from kdissect.analysis.questions.latency import whole
 from kdissect.tables.schemas import INT64, Column
 
@@ -37,9 +37,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture", "tap", "date")
 DEFAULT_BY: Final = ("client", "broker")
-BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"Group by any of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = group_option(DEFAULT_BY, CHOICES)
 # Connections of other protocols do not concern Kafka; "none" had no payload.
 PROTOCOLS: Final = ("kafka", "kafka-0.7", "tls", "none")
 

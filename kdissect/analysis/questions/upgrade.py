@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis import releases
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
+from kdissect.analysis.dimensions import (
+    CLIENT,
+    DEFAULT_WINDOW_NS,
+    check_names,
+    client_option,
+    with_dimensions,
+)
 from kdissect.analysis.fingerprints import JAVA, with_software
 from kdissect.analysis.grouping import listed
-from kdissect.analysis.question import NAMES, TEXT, Option, Question, Tables
+from kdissect.analysis.question import TEXT, Option, Question, Tables
 from kdissect.errors import KdissectError
+from kdissect.messages.headers import UNSUPPORTED_VERSION
 from kdissect.tables.schemas import BOOL, INT16, INT64, TIME, Column
 
 if TYPE_CHECKING:
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
-UNSUPPORTED_VERSION: Final = 35
 SURE: Final = 85  # % of confidence in a fingerprint; with less no client is said to break
 BREAKS: Final = "breaks"
 MAY_BREAK: Final = "may break"
@@ -48,14 +54,11 @@ COLUMNS: Final = (
     Column("last_time", TIME, "", "last request"),
 )  # fmt: skip
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture")
-DEFAULT_BY: Final = ("client", "client_ip")
-BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"Identify clients by any of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = client_option(CHOICES)
 TO: Final = Option("to", TEXT, DEFAULT_TO, "Target release of the brokers.", releases.RELEASES)
 
 
-def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO) -> "ir.Table":
+def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) -> "ir.Table":
     """A row for each client, API and version that the release does not fully support."""
     import ibis
 

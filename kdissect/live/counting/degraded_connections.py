@@ -1,16 +1,14 @@
 """Degraded connections of the window, and those with overdue requests now."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import DegradedConnection, Focus
+from kdissect.live.counting.snapshot import LISTED, DegradedConnection, Focus
 from kdissect.live.counting.waiting import Late, Waiting
 from kdissect.tables.matrices import Ints
-
-LISTED: Final = 100
 
 
 class Losses(NamedTuple):

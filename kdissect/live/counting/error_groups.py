@@ -6,11 +6,10 @@ import numpy as np
 
 from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import Failing
+from kdissect.live.counting.snapshot import LISTED, Failing
 from kdissect.live.counting.time_buckets import picked
 from kdissect.tables.matrices import Ints
 
-LISTED: Final = 100
 # Maximum key range for counting in a dense array: 8 MB.
 DENSE: Final = 1_000_000
 

@@ -12,13 +12,12 @@ import numpy as np
 
 from kdissect.live.counting.columns import NONE, Flags, KnownNames, runs
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import Grouped
+from kdissect.live.counting.snapshot import LISTED, Grouped
 from kdissect.live.counting.time_buckets import MemberColumns, picked
 from kdissect.live.counting.waiting import Late
 from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 
-LISTED: Final = 100
 # Members rejoin within a poll interval; a minute is the default wait of brokers.
 SIGN_NS: Final = 60_000_000_000
 BEGINS: Final = frozenset({"join", "assign"})

@@ -12,11 +12,9 @@ import numpy as np
 from kdissect.live.counting.columns import Codes, Flags
 from kdissect.live.counting.histograms import NO_LATENCY, Buckets, histograms, percentiles
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import Timed
+from kdissect.live.counting.snapshot import LISTED, Timed
 from kdissect.tables.matrices import Ints
 
-# Limit of listed names by each measure: the most exchanges, errors, bytes, the longest latencies.
-LISTED: Final = 100
 SHARES: Final = (0.5, 0.95, 0.99)
 # Up to this many names, percentiles of all are computed: at most 4 MB of buckets.
 FEW: Final = 500

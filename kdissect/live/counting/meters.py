@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.degraded_connections import is_late, troubled
@@ -25,7 +26,7 @@ from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
-from kdissect.live.counting.window import SECOND_NS, Window
+from kdissect.live.counting.window import Window
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.pipeline import Balance
 from kdissect.sources.packet_source import Counts

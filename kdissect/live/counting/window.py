@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.live.counting.columns import NAMES_LIMIT, Codes, Names
 from kdissect.live.counting.time_buckets import (
     ConnectionColumns,
@@ -14,7 +15,6 @@ from kdissect.live.counting.time_buckets import (
     picked,
 )
 
-SECOND_NS: Final = 1_000_000_000
 LEAST_NS: Final = 1_000_000
 # Names are dropped when there are more than this, and twice those in use at the last time. If
 # nearly all are in use that frees few: not again before this many ticks.
