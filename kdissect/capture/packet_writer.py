@@ -93,8 +93,8 @@ class PcapngCopier:
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._secrets: set[bytes] = set()
         version = struct.pack("<HHq", 1, 0, UNKNOWN_SECTION_LENGTH)
-        told = [Option(OPT_COMMENT, text_value(comment)), Option(SHB_USERAPPL, program.encode())]
-        self._block(SECTION_HEADER, ORDER_LITTLE + version + packed_options(told))
+        options = [Option(OPT_COMMENT, text_value(comment)), Option(SHB_USERAPPL, program.encode())]
+        self._block(SECTION_HEADER, ORDER_LITTLE + version + packed_options(options))
 
     def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None:
         """Write the packet, adding the comment to existing ones."""

@@ -141,9 +141,9 @@ class Scanner:
             if end > size:
                 self._carry += data[start:]
                 return size
-            joined = self._carry + data[start:end]
+            buffer = self._carry + data[start:end]
             self._origin = self._fed + start - carried
-            self._carry = joined[self._scan(joined, 0, packets) :]
+            self._carry = buffer[self._scan(buffer, 0, packets) :]
             start = end
         return start
 

@@ -139,7 +139,7 @@ def command_of(name: str) -> click.Command:
     decorated = shared.files(decorated)
     return click.command(
         name,
-        short_help=question.asks,
+        short_help=question.title,
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
@@ -211,6 +211,6 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
 def help_of(question: Question) -> str:
     """The first lines of the command's help."""
     return (
-        f"{question.asks}\n\nOf the captures FILE..., or of directories with tables that "
+        f"{question.title}\n\nOf the captures FILE..., or of directories with tables that "
         f"`kdissect dissect` wrote, or of datasets. Docs: analysis.md#{question.name}."
     )

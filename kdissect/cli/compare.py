@@ -31,7 +31,7 @@ def asking(command: shared.F) -> shared.F:
 
 @click.command(
     "compare",
-    short_help=QUESTION.asks,
+    short_help=QUESTION.title,
     epilog=shared.examples(*QUESTION.examples),
 )
 @click.argument("files", nargs=-1, required=True, metavar="BEFORE AFTER | FILE...")

@@ -13,9 +13,9 @@ from kdissect.cli.live_options import (
     address_of,
     bytes_of,
     capturing,
+    parsed_by,
     rotation_of,
     seconds_of,
-    told,
 )
 from kdissect.cli.program import FOUND
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -45,7 +45,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 @click.option(
     "--rotate",
     "rotation",
-    callback=told(rotation_of),
+    callback=parsed_by(rotation_of),
     multiple=True,
     metavar="60s|256MB",
     help="Rotate files after that time or size; repeat for both.  [default: 60s]",
@@ -55,14 +55,14 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 )
 @click.option(
     "--disk",
-    callback=told(bytes_of),
+    callback=parsed_by(bytes_of),
     metavar="SIZE",
     help="Disk space for files; the oldest are removed.",
 )
 @click.option(
     "--flush",
     "flush_s",
-    callback=told(seconds_of),
+    callback=parsed_by(seconds_of),
     default="5s",
     metavar="TIME",
     help="Flush rows to disk this often: at most this is lost on a crash.  [default: 5s]",
@@ -70,7 +70,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 @options.making
 @click.option(
     "--metrics",
-    callback=told(address_of),
+    callback=parsed_by(address_of),
     metavar="[ADDRESS]:PORT",
     help="Serve Prometheus metrics there; default address: loopback.",
 )
@@ -93,21 +93,21 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 )
 @click.option(
     "--max-memory",
-    callback=told(bytes_of),
+    callback=parsed_by(bytes_of),
     metavar="SIZE",
     help="The same for memory; without --max, its limits are derived from it.",
 )
 @click.option(
     "--duration",
     "duration_s",
-    callback=told(seconds_of),
+    callback=parsed_by(seconds_of),
     metavar="TIME",
     help="Stop after this time, like 30s, 10m or 1h.",
 )
 @click.option(
     "--every",
     "every_s",
-    callback=told(seconds_of),
+    callback=parsed_by(seconds_of),
     default="5s",
     metavar="TIME",
     help="Interval of the printed lines.  [default: 5s]",

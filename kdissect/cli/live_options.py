@@ -94,7 +94,7 @@ def rotation_of(texts: tuple[str, ...]) -> Rotation:
     return rotation
 
 
-def told(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def parsed_by(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A click callback that parses; a ValueError becomes click's error."""
 
     def callback(_: click.Context, __: click.Parameter, text: Any) -> Any:
@@ -131,7 +131,7 @@ def capturing(command: F) -> F:
         click.option(
             "--buffer",
             "buffer_bytes",
-            callback=told(bytes_of),
+            callback=parsed_by(bytes_of),
             default="64M",
             metavar="SIZE",
             help="Packet buffer, of all interfaces together.  [default: 64M]",

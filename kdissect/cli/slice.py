@@ -117,12 +117,12 @@ def command(
     packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
     exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
     click.echo(f"{packets}; {exchanges} were chosen", err=True)
-    for line in told(rewriter):
+    for line in redaction_lines(rewriter):
         click.echo(line, err=True)
     return FOUND
 
 
-def told(rewriter: "Rewriter | None") -> Iterator[str]:
+def redaction_lines(rewriter: "Rewriter | None") -> Iterator[str]:
     """Sensitive data in the packets, and its treatment."""
     if rewriter is None:
         yield "logins and payload are in the packets as captured: treat them so, or --redact"

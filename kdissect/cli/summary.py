@@ -80,7 +80,7 @@ def command(
             is_interrupted = True
         summary = page.summary(asdict(run.balance))
         found = page.findings(summary, shown == ALL) if shown != NONE else []
-    told = few(found) if shown == FEW else found
+    chosen = few(found) if shown == FEW else found
     if format_ == "json":
         from kdissect.cli.summary_page import print_json
 
@@ -88,7 +88,7 @@ def command(
     else:
         from kdissect.cli.summary_page import print_page
 
-        print_page(summary, files, top, is_interrupted, told, len(found) - len(told))
+        print_page(summary, files, top, is_interrupted, chosen, len(found) - len(chosen))
     if is_interrupted:
         return INTERRUPTED
     if not summary.totals.exchanges:

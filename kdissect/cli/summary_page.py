@@ -60,7 +60,7 @@ def print_page(
         (_titled("Topics", len(summary.topics), top), _topics(summary, top)),
         ("Errors", _errors(summary.errors)),
         ("Connections that are not Kafka", _others(summary.others)),
-        (_trouble_title(summary), _troubled(summary)),
+        (_degraded_title(summary), _degraded(summary)),
         ("Problems", _problems(summary.problems)),
     )
     for title, grid in sections:
@@ -117,10 +117,10 @@ def _heading(summary: Summary) -> list[str]:
     ]
     lines += _exchange_lines(summary, span)
     if summary.software:
-        told = (
+        clients = (
             f"{escaped(cut(name))} ({count(number)})" for name, number in summary.software.items()
         )
-        lines.append(f"client software: {', '.join(list(told)[:6])}")
+        lines.append(f"client software: {', '.join(list(clients)[:6])}")
     return lines + network_lines(summary.network)
 
 
@@ -200,7 +200,7 @@ def _others(rows: list[ProtocolRow]) -> Grid:
     return grid
 
 
-def _troubled(summary: Summary) -> Grid:
+def _degraded(summary: Summary) -> Grid:
     grid = Grid(
         Column("client", is_text=True), Column("broker", is_text=True), Column("payload", drop=2),
         Column("rtt", drop=3), Column("retransmits"), Column("missing"), Column("dropped", drop=4),
@@ -232,7 +232,7 @@ def _titled(title: str, found: int, top: int) -> str:
     return f"{title} (top {top} of {count(found)})" if found > top else title
 
 
-def _trouble_title(summary: Summary) -> str:
+def _degraded_title(summary: Summary) -> str:
     shown, found = len(summary.troubled), summary.troubled_count
     top = f", the worst {shown} shown" if shown < found else ""
     return f"Degraded connections ({count(found)} of {count(summary.totals.connections)}{top})"

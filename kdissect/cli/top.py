@@ -6,7 +6,7 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
-from kdissect.cli.live_options import capturing, seconds_of, told
+from kdissect.cli.live_options import capturing, parsed_by, seconds_of
 from kdissect.cli.program import FOUND
 
 
@@ -26,7 +26,7 @@ from kdissect.cli.program import FOUND
 @click.option(
     "--interval",
     "interval_s",
-    callback=told(lambda text: at_least(0.1, seconds_of(text))),
+    callback=parsed_by(lambda text: at_least(0.1, seconds_of(text))),
     default="1s",
     metavar="TIME",
     help="Refresh interval.  [default: 1s]",
@@ -34,7 +34,7 @@ from kdissect.cli.program import FOUND
 @click.option(
     "--window",
     "window_s",
-    callback=told(lambda text: at_least(1.0, seconds_of(text))),
+    callback=parsed_by(lambda text: at_least(1.0, seconds_of(text))),
     default="60s",
     metavar="TIME",
     help="Time window of the numbers.  [default: 60s]",

@@ -143,7 +143,7 @@ class Exchanges:
         self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
-        self.fitting = LayoutFit(self.bodies.plans)
+        self.layout_fit = LayoutFit(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
         self._cache: list[ConnectionState | None] = [None] * CACHE_SIZE
@@ -260,15 +260,15 @@ class Exchanges:
         state.dialect = self.dialect
         if self.rules is None:
             return state
-        told = self.rules.find(connection.flow)
-        if told.broker_side != UNDECIDED:
-            state.request_direction = 1 - told.broker_side
+        rule = self.rules.find(connection.flow)
+        if rule.broker_side != UNDECIDED:
+            state.request_direction = 1 - rule.broker_side
             state.broker_side_by = "user"
-        if told.protocol in PROTOCOLS:
-            state.dialect = PROTOCOLS.index(told.protocol)
+        if rule.protocol in PROTOCOLS:
+            state.dialect = PROTOCOLS.index(rule.protocol)
             state.is_told = True
-        elif told.protocol:
-            state.protocol = "excluded" if told.protocol == EXCLUDED else told.protocol
+        elif rule.protocol:
+            state.protocol = "excluded" if rule.protocol == EXCLUDED else rule.protocol
         return state
 
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
@@ -329,7 +329,7 @@ class Exchanges:
         return dialect == AUTO and is_request_07(data, size)
 
     def _is_convincing_kafka(self, data: bytes, size: i64) -> bool:
-        if self.fitting.request(data, size) == NOT or self.fitting.may_be_response(data):
+        if self.layout_fit.request(data, size) == NOT or self.layout_fit.may_be_response(data):
             return False
         return len(data) == size or (len(data) >= 10 and i64(read_i16_be(data, 8)) > 0)
 
@@ -468,7 +468,7 @@ class Exchanges:
 
     def _weigh(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         """Handle a possible request of a connection that is not confirmed as Kafka."""
-        if is_proof(self.fitting, frame):
+        if is_proof(self.layout_fit, frame):
             return self._believe(state, frame)
         self._hold(state, frame)
         return _NOTHING
@@ -568,7 +568,7 @@ class Exchanges:
         state.connection.history_used |= OWN_PAST
         if state.connection.counts[frame.direction].gaps == 0:
             return at
-        answer = Answer(self.fitting, frame)
+        answer = Answer(self.layout_fit, frame)
         for _ in range(MAX_SHARED):
             if answer.may_be_to(pending[at]):
                 return at
@@ -666,7 +666,7 @@ class Exchanges:
     def _may_answer(self, exchange: Exchange, early: EarlyResponse) -> bool:
         """Whether an early response is to the newest request, whose id it has."""
         early.tries += 1
-        return may_answer(self.fitting, exchange, early.frame)
+        return may_answer(self.layout_fit, exchange, early.frame)
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
         """Set the outcome without an answer; unknown where answers may be missing."""

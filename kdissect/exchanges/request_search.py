@@ -65,12 +65,12 @@ FLAGS: Final = 16
 class RequestSearch:
     """Implements `Probe.find_start` for the side that sends requests."""
 
-    def __init__(self, fitting: LayoutFit) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit) -> None:
+        self.layout_fit = layout_fit
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """Return the first guess that holds; NOT_HERE, or WAIT for a possible one."""
-        judge = Judge(self.fitting, state, window)
+        judge = Judge(self.layout_fit, state, window)
         wait_at: i64 = -1
         need: i64 = 0
         is_likely = False
@@ -109,12 +109,12 @@ class Judge:
     """
 
     __slots__ = (
-        "fitting", "state", "window", "known", "is_hinted", "is_known_side", "_fits", "_walked",
+        "layout_fit", "state", "window", "known", "is_hinted", "is_known_side", "_fits", "_walked",
         "_ends",
     )  # fmt: skip
 
-    def __init__(self, fitting: LayoutFit, state: ConnectionState, window: Window) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit, state: ConnectionState, window: Window) -> None:
+        self.layout_fit = layout_fit
         self.state = state
         self.window = window
         self.known = state.last_client_id.encode() if state.last_client_id else b""
@@ -223,12 +223,12 @@ class Judge:
             return known
         window = self.window
         stop = min(at + 4 + size, seen)
-        fitting = self.fitting
-        before = fitting.steps
-        fit = fitting.request_in(window.data, at + 4, stop, size)
-        window.work += fitting.steps - before
+        layout_fit = self.layout_fit
+        before = layout_fit.steps
+        fit = layout_fit.request_in(window.data, at + 4, stop, size)
+        window.work += layout_fit.steps - before
         may_be_either = fit != NOT and not self.is_known_side
-        if may_be_either and fitting.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
+        if may_be_either and layout_fit.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
             fit = NOT
         self._fits[at] = fit
         return fit

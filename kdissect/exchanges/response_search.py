@@ -82,15 +82,15 @@ class Needles:
 class ResponseSearch:
     """Implements `Probe.find_start` for the side that sends responses."""
 
-    def __init__(self, fitting: LayoutFit, candidates: Candidates) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit, candidates: Candidates) -> None:
+        self.layout_fit = layout_fit
         self.candidates = candidates
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """Return the first guess that holds; NOT_HERE, or WAIT for a possible one."""
         pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
         ids = Needles({pack(">i", exchange.correlation_id) for exchange in pending}, window)
-        judge = Judge(self.fitting, pending, window)
+        judge = Judge(self.layout_fit, pending, window)
         at = window.start
         wait_at: i64 = -1
         need: i64 = 0

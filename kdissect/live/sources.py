@@ -99,7 +99,7 @@ def wanted_ports(options: Options) -> list[int]:
     return sorted(ports - {port for port, word in rules.ports.items() if word == EXCLUDED})
 
 
-def told_filter(asked: Asked, options: Options) -> str:
+def filter_text(asked: Asked, options: Options) -> str:
     """Description of an interface's capture filter."""
     ports = ", ".join(map(str, wanted_ports(options)))
     text = "all of TCP" if asked.all_ports else f"TCP ports {ports}"

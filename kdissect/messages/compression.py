@@ -77,7 +77,7 @@ def decompress(codec: i64, data: bytes, limit: i64 = DECOMPRESSED_LIMIT, magic: 
         raise CorruptRecords(f"zstd in message format {magic}, which does not know it")
     else:
         raise CorruptRecords(f"unknown codec {codec}")
-    return output.joined()
+    return output.concatenated()
 
 
 class Output:
@@ -107,7 +107,7 @@ class Output:
         if size > self.limit - self.size:
             raise DecompressionLimit(f"unpacks to more than the limit of {self.limit} bytes")
 
-    def joined(self) -> bytes:
+    def concatenated(self) -> bytes:
         """Return the whole output."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 

@@ -84,12 +84,12 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     longest = largest(rows, "blackout_ns")
     unfinished = total(rows, "unfinished")
     times = {word: largest(by_access[access], "blackout_ns") for access, word in ACCESS.items()}
-    told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
+    parts = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
     after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
     causes = ", ".join(several(rows, "cause"))
     partitions = max(total(those, "blackouts") for those in by_access.values())
     slowest = largest(rows, "slowest_client_ns")
-    text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
+    text = f"{counted(partitions, 'partition')} of {broker} could not be {parts or 'served'}"
     if unfinished:
         text += f", {count(unfinished)} of them until the capture's end"
     if after:
@@ -237,12 +237,12 @@ def unanswered(seen: Context) -> Iterator[Finding]:
     if number < FEW or number < UNANSWERED_SHARE * asked:
         return
     worst = sorted((row for row in rows if row.unanswered), key=lambda row: -row.unanswered)
-    told = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
+    parts = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
     yield Finding(
         "requests-unanswered",
         WARNING,
         f"{counted(number, 'request')} of {count(asked)} ({share(number, asked)}) got no answer: "
-        f"{told}",
+        f"{parts}",
         {"unanswered": number, "share": number / asked},
         {"apis": [row.api for row in worst]},
         seen.summary.totals.first_time_ns,

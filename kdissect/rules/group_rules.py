@@ -164,8 +164,8 @@ def _causes(causes: Mapping[str, Chosen]) -> str:
 
 def _cause(cause: str, rows: Chosen, of: int) -> str:
     who = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
-    told = f"{count(total(rows, 'rebalances'))} by {cause}" if of > 1 else cause
-    return f"{told} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else told
+    text = f"{count(total(rows, 'rebalances'))} by {cause}" if of > 1 else cause
+    return f"{text} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else text
 
 
 def lags(seen: Context) -> Iterator[Finding]:

@@ -67,9 +67,9 @@ def has_long_work(seen: Context) -> bool:
 
 def may_repeat(seen: Context) -> bool:
     """Whether a producer may have had a reason to send a batch again."""
-    is_troubled = seen.summary.troubled_count > 0 or seen.signs.resets > 0
+    is_degraded = seen.summary.troubled_count > 0 or seen.signs.resets > 0
     return any(
-        row.with_errors or row.unanswered or is_troubled or (row.latency.max_ns or 0) >= GIVEN_UP_NS
+        row.with_errors or row.unanswered or is_degraded or (row.latency.max_ns or 0) >= GIVEN_UP_NS
         for row in _of(seen, "Produce")
     )
 
@@ -106,9 +106,9 @@ def has_odd_traffic(seen: Context) -> bool:
 def is_unhealthy(seen: Context) -> bool:
     network, signs = seen.summary.network, seen.signs
     sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
-    is_troubled = sent_again + network.zero_windows >= FEW
+    is_degraded = sent_again + network.zero_windows >= FEW
     is_refused = signs.resets >= FEW or signs.silent >= FEW
-    return bool(is_troubled or is_refused) or seen.summary.totals.connections > CHURN
+    return bool(is_degraded or is_refused) or seen.summary.totals.connections > CHURN
 
 
 def has_failed_logins(seen: Context) -> bool:

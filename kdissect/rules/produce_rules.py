@@ -220,8 +220,8 @@ def _again(seen: Context, rows: list[Row]) -> Chosen:
 def _cause(seen: Context, rows: list[Row]) -> str:
     causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
     words = {"unanswered": "no response came", "sent again": "the response was late or lost"}
-    told = [words.get(cause, cause) for cause in causes]
-    return f", as they were retried because {' or '.join(told)}" if told else ""
+    reasons = [words.get(cause, cause) for cause in causes]
+    return f", as they were retried because {' or '.join(reasons)}" if reasons else ""
 
 
 def _packet(seen: Context, rows: list[Row]) -> int | None:

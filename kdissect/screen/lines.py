@@ -51,7 +51,7 @@ def cut(line: Line, width: int) -> Line:
     return [*kept, CUT] if width else []
 
 
-def joined(groups: Sequence[Group], width: int) -> Line:
+def side_by_side(groups: Sequence[Group], width: int) -> Line:
     """The groups side by side, without those that do not fit."""
     for level in range(max((group.drop for group in groups), default=0) + 1):
         line: Line = []

@@ -126,7 +126,7 @@ class ScapySource(InterfaceSource):
 
     def _receive(self) -> Packet | None:
         try:
-            size, facts, _, _ = self._socket.recvmsg_into(
+            size, auxdata, _, _ = self._socket.recvmsg_into(
                 [self._room], ANCILLARY_SIZE, socket.MSG_DONTWAIT
             )
         except BlockingIOError:
@@ -136,7 +136,7 @@ class ScapySource(InterfaceSource):
             self.source.note_error(error.errno or 0)
             return None
         time_ns, original = 0, size
-        for level, kind, content in facts:
+        for level, kind, content in auxdata:
             if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                 seconds, fraction = struct.unpack("=qq", content)
                 time_ns = seconds * SECOND_NS + fraction

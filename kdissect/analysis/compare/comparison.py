@@ -106,7 +106,7 @@ def changes(
 
     sides = Sides(engines, spans_of(times, window), tuple(by))
     settings = Settings(least / 100, least_time, chance / 100)
-    rows = told(list(parts_of(sides, of)), settings)
+    rows = judged(list(parts_of(sides, of)), settings)
     rows.sort(key=place_of)
     return table_of(rows, by)
 
@@ -140,7 +140,7 @@ def parts_of(sides: Any, of: Sequence[str]) -> "Iterator[Part]":
     yield from paired_counts.libraries(sides)
 
 
-def told(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
+def judged(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
     """The rows of all parts with their verdicts; the correction covers every test made."""
     import numpy as np
 

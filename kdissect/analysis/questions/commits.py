@@ -91,8 +91,8 @@ def commits(tables: Tables) -> "ir.Table":
     found = found.mutate(
         risk_number=risk_of(found), interval_p50_ns=found.interval_p50_ns.round().cast("int64")
     )
-    told = found.mutate(risk=found.risk_number.cases(*enumerate(RISKS)))
-    return told.order_by(["risk_number", *PLACE]).select(*[column.name for column in COLUMNS])
+    answer = found.mutate(risk=found.risk_number.cases(*enumerate(RISKS)))
+    return answer.order_by(["risk_number", *PLACE]).select(*[column.name for column in COLUMNS])
 
 
 def or_nothing(number: "ir.IntegerColumn") -> "ir.IntegerValue":

@@ -94,8 +94,8 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     has_leader = found.access != "metadata"  # any broker answers metadata
     brokers = ("old_broker", "refused_by", "new_broker")
     found = found.mutate(**{name: has_leader.ifelse(found[name], None) for name in brokers})
-    told = found.select(*[column.name for column in COLUMNS])
-    return told.order_by([ibis.asc(name) for name in ("started", *PLACE)])
+    answer = found.select(*[column.name for column in COLUMNS])
+    return answer.order_by([ibis.asc(name) for name in ("started", *PLACE)])
 
 
 def with_long_polls(rows: "ir.Table") -> "ir.Table":
@@ -126,10 +126,10 @@ def of_clients(rows: "ir.Table") -> "ir.Table":
 
     of_client = ibis.window(group_by=(*PLACE, "episode", *CLIENT))
     rows = rows.mutate(since_ns=rows.at_ns.min(where=rows.is_failure).over(of_client))
-    met = rows.filter(rows.since_ns.notnull())
-    goes_again = met.is_ok & (met.at_ns > met.since_ns)
-    clients = met.group_by(*PLACE, "episode", *CLIENT).aggregate(
-        took_ns=met.at_ns.min(where=goes_again) - met.since_ns.min()
+    failed = rows.filter(rows.since_ns.notnull())
+    goes_again = failed.is_ok & (failed.at_ns > failed.since_ns)
+    clients = failed.group_by(*PLACE, "episode", *CLIENT).aggregate(
+        took_ns=failed.at_ns.min(where=goes_again) - failed.since_ns.min()
     )
     return clients.group_by(*PLACE, "episode").aggregate(
         clients=clients.count(),

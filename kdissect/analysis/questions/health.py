@@ -49,12 +49,12 @@ def health(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
     check_names(by, CHOICES)
     connections = ends_of_connections(tables)
     found = beside(of_connections(connections, by), of_exchanges(tables, connections, by), by)
-    troubles = [
+    symptoms = [
         found[name]
         for name in ("retransmitted_segments", "zero_windows", "refused", "no_answer",
                      "reset_by_broker", "reset_by_client", "reconnects")
     ]  # fmt: skip
-    trouble = sum(troubles[1:], troubles[0])
+    trouble = sum(symptoms[1:], symptoms[0])
     ordered = found.order_by([ibis.desc(trouble), ibis.desc("exchanges"), *by])
     return ordered.select(*by, *[column.name for column in COLUMNS])
 

@@ -146,8 +146,8 @@ def with_moves(turns: "ir.Table", moved: "ir.Table") -> "ir.Table":
     """Rebalances with the partitions moved; members of new protocols are lost with partitions."""
     turns = joined_back(turns, moved, REBALANCE)
     # Members that join after the group was empty get them.
-    told = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
-    turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in told})
+    nulled = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
+    turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in nulled})
     is_silent = (turns.kind != "classic") & (turns.silent > 0)
     return turns.mutate(lost=is_silent.fill_null(False).ifelse(turns.silent, turns.lost))
 

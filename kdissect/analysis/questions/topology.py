@@ -70,10 +70,10 @@ def edges(tables: Tables) -> "ir.Table":
     exchanges = tables["exchanges"]
     groups = groups_of(tables)
     moved = exchanges.filter(exchanges.api.isin((*PRODUCING, *CONSUMING)))
-    told = with_software(tables, with_ends(tables, moved))
-    rows = told.select(
+    identified = with_software(tables, with_ends(tables, moved))
+    rows = identified.select(
         "exchange_id", "api", "connection_id", "client_ip", "user", "software", "is_broker",
-        "request_start", client=told.client_id,
+        "request_start", client=identified.client_id,
     )  # fmt: skip
     rows = rows.mutate(
         direction=ibis.cases(

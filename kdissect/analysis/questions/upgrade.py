@@ -97,8 +97,10 @@ def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) ->
 
 def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
     """Exchanges with the version range of the release, and the known facts of client and broker."""
-    told = with_software(tables, exchanges.filter(exchanges.api_version.notnull()))
-    joined = told.left_join(connection_facts(tables), "connection_id").drop("connection_id_right")
+    identified = with_software(tables, exchanges.filter(exchanges.api_version.notnull()))
+    joined = identified.left_join(connection_versions(tables), "connection_id").drop(
+        "connection_id_right"
+    )
     joined = joined.left_join(formats(tables), "exchange_id").drop("exchange_id_right")
     spoken = releases.spoken_by(to)
     columns = {
@@ -126,7 +128,7 @@ def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]"
     return earliest, latest
 
 
-def connection_facts(tables: Tables) -> "ir.Table":
+def connection_versions(tables: Tables) -> "ir.Table":
     """For each connection: whether its client negotiates versions, and its broker's release.
 
     A client negotiates when it does on any connection, and does not when all its connections were

@@ -179,15 +179,15 @@ class Summariser:
         for outcome, rows in text_groups(batch, "outcome"):
             word = outcome or "unknown"
             self._outcomes[word] = self._outcomes.get(word, 0) + len(rows)
-        facts = ExchangeColumns(batch)
+        columns = ExchangeColumns(batch)
         keys = integers(batch, "api_key", -1)
         for name, rows in text_groups(batch, "api"):
             api = self._apis.setdefault(name or "", Traffic())
             api.key = int(keys[rows[0]])
             api.name = name or ""
-            api.add(facts, rows)
+            api.add(columns, rows)
         for client, rows in text_groups(batch, "client_id"):
-            self._clients.at(client or "").add(facts, rows)
+            self._clients.at(client or "").add(columns, rows)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows

@@ -63,25 +63,25 @@ def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, 
     )
 
 
-def exchange_part(joined: MergedBuckets, column: str, size: int) -> Part:
+def exchange_part(merged: MergedBuckets, column: str, size: int) -> Part:
     """Part of the selected exchanges, by a column of codes."""
-    key = joined.column(column)
-    to_broker = np.bincount(key, joined.column("request_size"), size)
-    to_client = np.bincount(key, joined.column("response_size"), size)
-    rows = Measured(joined.column("latency"), joined.column("bucket"), joined.column("has_error"))
+    key = merged.column(column)
+    to_broker = np.bincount(key, merged.column("request_size"), size)
+    to_client = np.bincount(key, merged.column("response_size"), size)
+    rows = Measured(merged.column("latency"), merged.column("bucket"), merged.column("has_error"))
     return part_of(key, rows, to_broker, to_client, size)
 
 
-def topic_part(joined: MergedBuckets) -> Part:
+def topic_part(merged: MergedBuckets) -> Part:
     """Part of the selected exchanges by topic."""
-    topics, size = joined.topics, len(joined.names.topics)
-    produces = np.array([name in PRODUCES for name in joined.names.apis.texts])
+    topics, size = merged.topics, len(merged.names.topics)
+    produces = np.array([name in PRODUCES for name in merged.names.apis.texts])
     # By topic and whether it is a produce.
     both = topics.topic * np.int64(2)
-    both += produces[joined.whole("api")[topics.row]]
+    both += produces[merged.whole("api")[topics.row]]
     record_bytes = np.bincount(both, topics.bytes, 2 * size).reshape(-1, 2)
     rows = Measured(
-        joined.whole("latency")[topics.row], joined.whole("bucket")[topics.row], topics.has_error
+        merged.whole("latency")[topics.row], merged.whole("bucket")[topics.row], topics.has_error
     )
     return part_of(topics.topic, rows, record_bytes[:, 1], record_bytes[:, 0], size)
 

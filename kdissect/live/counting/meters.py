@@ -15,7 +15,7 @@ import pyarrow as pa
 from kdissect.capture.packet import SECOND_NS
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.addresses import Addresses
-from kdissect.live.counting.degraded_connections import is_late, troubled
+from kdissect.live.counting.degraded_connections import degraded, is_late
 from kdissect.live.counting.error_groups import failing
 from kdissect.live.counting.gathering import TABLES, Gathering
 from kdissect.live.counting.grouping import grouping
@@ -49,7 +49,7 @@ class Meters(Listener):
         self._gathering = Gathering(self._window.names)
         self._states: Mapping[int, ConnectionState] = {}
         self._waiting = Waiting({}, {})
-        self._standing = BEFORE
+        self._status = BEFORE
         self._folds = PartialAggregates()
         self._lock = threading.Lock()
         self._taken = self._snapshot(EVERYTHING)
@@ -63,7 +63,7 @@ class Meters(Listener):
 
     def tick(self, status: Status) -> None:
         self._waiting.look(status.now_ns)
-        self._close_slice(status)
+        self._close_bucket(status)
 
     def finish(self, status: Status) -> None:
         self.tick(status)
@@ -78,7 +78,7 @@ class Meters(Listener):
         With a topic, the lists of topics and errors are also restricted to it.
         """
         taken = self._taken
-        if taken.status is self._standing and taken.focus == focus:
+        if taken.status is self._status and taken.focus == focus:
             # Nothing changes between two ticks.
             return taken
         taken = self._snapshot(focus)
@@ -87,15 +87,15 @@ class Meters(Listener):
 
     def _snapshot(self, focus: Focus) -> Snapshot:
         with self._lock:
-            slices = self._window.slices
+            buckets = self._window.buckets
             names = Vocabulary(*(each.now() for each in self._window.names))
-            status, is_sampled = self._standing, self._window.is_sampled
+            status, is_sampled = self._status, self._window.is_sampled
             seconds = self._window.seconds
-        joined = MergedBuckets(slices, names, focus)
-        folds = self._folds.of(joined)
+        merged = MergedBuckets(buckets, names, focus)
+        folds = self._folds.of(merged)
         apis, clients = [one.apis for one in folds], [one.clients for one in folds]
         topics = [one.topics for one in folds]
-        addresses = Addresses(self._states, joined.connections(), names.addresses)
+        addresses = Addresses(self._states, merged.connections(), names.addresses)
         waiting, now = self._waiting, status.now_ns
         problems = sorted(status.balance.problems.items(), key=lambda item: -item[1])
         return Snapshot(
@@ -104,14 +104,14 @@ class Meters(Listener):
             seconds,
             is_sampled,
             whole_of(apis, seconds),
-            sum(each.packets for each in slices) / seconds,
+            sum(each.packets for each in buckets) / seconds,
             timed(apis, names.apis.texts, seconds),
             timed(clients, names.clients.texts, seconds),
             timed(topics, names.topics.texts, seconds),
-            failing(joined, seconds),
-            troubled(joined, waiting, addresses, focus, now),
-            grouping(joined, waiting.late, now),
-            slowest(joined, first_of(folds), addresses),
+            failing(merged, seconds),
+            degraded(merged, waiting, addresses, focus, now),
+            grouping(merged, waiting.late, now),
+            slowest(merged, first_of(folds), addresses),
             tuple(problems),
             waiting.count,
             sum(is_late(one, focus, now) for one in waiting.late.values()),
@@ -119,16 +119,16 @@ class Meters(Listener):
             different(topics),
         )
 
-    def _close_slice(self, status: Status) -> None:
-        slices = self._window.slices
+    def _close_bucket(self, status: Status) -> None:
+        buckets = self._window.buckets
         # Rows after a long silence came at its end.
         begin = -1
-        if slices and slices[-1].end_ns <= status.now_ns:
-            begin = max(slices[-1].end_ns, status.now_ns - self._window.window_ns)
-        packets = status.balance.packets - self._standing.balance.packets
-        made = self._gathering.take_slice(begin, status.now_ns, packets)
+        if buckets and buckets[-1].end_ns <= status.now_ns:
+            begin = max(buckets[-1].end_ns, status.now_ns - self._window.window_ns)
+        packets = status.balance.packets - self._status.balance.packets
+        made = self._gathering.take_bucket(begin, status.now_ns, packets)
         with self._lock:
             self._window.add(made)
             if self._window.forget_names():
                 self._gathering.names = self._window.names
-            self._standing = status
+            self._status = status

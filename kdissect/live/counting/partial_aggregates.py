@@ -21,13 +21,13 @@ class PartialAggregate(NamedTuple):
     slowest: Candidates
 
 
-def fold(joined: MergedBuckets) -> PartialAggregate:
-    """Aggregate of all that `joined` selects."""
+def fold(merged: MergedBuckets) -> PartialAggregate:
+    """Aggregate of all that `merged` selects."""
     return PartialAggregate(
-        exchange_part(joined, "api", len(joined.names.apis)),
-        exchange_part(joined, "client", len(joined.names.clients)),
-        topic_part(joined),
-        candidates(joined),
+        exchange_part(merged, "api", len(merged.names.apis)),
+        exchange_part(merged, "client", len(merged.names.clients)),
+        topic_part(merged),
+        candidates(merged),
     )
 
 
@@ -38,22 +38,22 @@ class PartialAggregates:
         # By identity of the time bucket, which is kept alive here, so that the id is not reused.
         self._known: dict[int, tuple[TimeBucket, PartialAggregate]] = {}
 
-    def of(self, joined: MergedBuckets) -> Sequence[PartialAggregate]:
-        """Aggregates that together cover what `joined` selects."""
-        if joined.focus != EVERYTHING:
-            return [fold(joined)]
+    def of(self, merged: MergedBuckets) -> Sequence[PartialAggregate]:
+        """Aggregates that together cover what `merged` selects."""
+        if merged.focus != EVERYTHING:
+            return [fold(merged)]
         known = self._known
-        found = {id(one): self._of_slice(one, known, joined.names) for one in joined.slices}
+        found = {id(one): self._of_bucket(one, known, merged.names) for one in merged.buckets}
         # Two threads may do the same; the later result is valid too.
         self._known = found
-        starts = joined.starts
+        starts = merged.starts
         return [
             made._replace(slowest=made.slowest._replace(row=made.slowest.row + start))
             for (_, made), start in zip(found.values(), starts, strict=False)
         ]
 
     @staticmethod
-    def _of_slice(
+    def _of_bucket(
         one: TimeBucket,
         known: dict[int, tuple[TimeBucket, PartialAggregate]],
         names: Vocabulary[KnownNames],
