@@ -19,7 +19,7 @@ NONE: Final = "none"
 
 @click.command(
     "summary",
-    short_help="What is slow, what fails, who does it (the default command).",
+    short_help="What is slow, what fails, and why (the default command).",
     epilog=options.examples(
         "kdissect broker.pcapng",
         "kdissect ring-*.pcap.gz --port 9192",

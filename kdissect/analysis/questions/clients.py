@@ -168,7 +168,7 @@ def apis(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 QUESTION: Final = Question(
     "clients",
-    "Who are the clients, with which software, and what do they do?",
+    "Which clients are there, with which software, and what do they do?",
     ("connections", "exchanges", "partitions", "all_exchanges"),
     COLUMNS,
     clients,

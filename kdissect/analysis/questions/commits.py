@@ -44,7 +44,7 @@ COLUMNS: Final = (
     Column("interval_p50_ns", INT64, "ns", "median time between two commits"),
     Column("committed", INT64, "", "offset of the last commit"),
     Column("delivered_to", INT64, "", "offset behind the last record that was fetched or skipped"),
-    Column("uncommitted", INT64, "", "offsets between the two: read again by whoever goes on"),
+    Column("uncommitted", INT64, "", "offsets between the two: read again by the next owner"),
     Column(
         "exposed_max", INT64, "",
         "most offsets delivered and not committed, just before a commit: what a crash repeats",

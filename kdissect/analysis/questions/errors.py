@@ -110,7 +110,7 @@ def error_codes(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table"
 
 QUESTION: Final = Question(
     "errors",
-    "Which errors do brokers answer, to whom, since when, and what is to be done?",
+    "Which errors do brokers return, to which clients, since when, and what is the remedy?",
     ("exchanges", "errors"),
     COLUMNS,
     errors,

@@ -47,7 +47,7 @@ COLUMNS: Final = (
     Column("partition", INT32, "", "partition"),
     Column("access", TEXT, "", "produce, fetch (consumers), replicate (followers) or metadata"),
     Column("cause", TEXT, "", "first error, or unanswered"),
-    Column("blackout_ns", INT64, "ns", "until the first success by anybody; null: none in capture"),
+    Column("blackout_ns", INT64, "ns", "until the first success of any client; null: none seen"),
     Column(
         "slowest_client_ns", INT64, "ns",
         "longest that a client took from its first error to its own next success",
@@ -245,7 +245,7 @@ def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
 
 QUESTION: Final = Question(
     "failovers",
-    "Which partitions could not be written or read, for how long, and who led before and after?",
+    "Which partitions could not be written or read, for how long, and which brokers led?",
     ("connections", "exchanges", "partitions"),
     COLUMNS,
     failovers,

@@ -43,7 +43,7 @@ COLUMNS: Final = (
         "records that open transactions keep from members that read what is committed: high "
         "watermark - last stable offset in the last fetch response",
     ),
-    Column("client_id", TEXT, "", "client id of who committed or fetched last"),
+    Column("client_id", TEXT, "", "client id of the last commit or fetch"),
     Column("since", TEXT, "", "lag_time is by: produce (seen), batch time (producer's clock)"),
 )  # fmt: skip
 ROW: Final = ("group_id", *PARTITION)

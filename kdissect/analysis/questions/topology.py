@@ -106,7 +106,7 @@ def who(client: "ir.StringColumn", client_ip: "ir.StringColumn") -> "ir.StringCo
 
 QUESTION: Final = Question(
     "topology",
-    "Who produces to which topic, and who consumes it?",
+    "Which clients produce to which topics, and which consume them?",
     ("connections", "exchanges", "partitions", "all_exchanges"),
     COLUMNS,
     topology,

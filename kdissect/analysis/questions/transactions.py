@@ -50,7 +50,7 @@ COLUMNS: Final = (
         "timeout_ns", INT64, "ns",
         "transaction.timeout.ms of the producer; null when it began before the capture",
     ),
-    Column("ended_by", TEXT, "", "client id of who ended it"),
+    Column("ended_by", TEXT, "", "client id that ended it"),
     Column("partitions", INT64, "", "topic-partitions written to"),
     Column("batches", INT64, "", "batches"),
     Column("records", INT64, "", "records of those"),
