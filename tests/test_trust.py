@@ -125,7 +125,7 @@ SQL = re.compile(r"\b(SELECT|FROM|WHERE|CREATE\s+(?:TEMP\s+)?(?:VIEW|TABLE)|INSE
 # `kdissect.sql.conditions` has checked. A text from the wire or from a file is none of these.
 IN_SQL = {
     "analysis/engines/duckdb_sources.py": {
-        "files", "of_dataset(name, tap)", "scanned(name, tap)", "selected", "told",
+        "columns_sql", "files", "of_dataset(name, tap)", "scanned(name, tap)", "selected",
     },
     "analysis/engines/duckdb_tables.py": {
         "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
@@ -140,7 +140,7 @@ IN_SQL = {
         "around.after_ns", "around.before_ns", "name", "query", "whole",
     },
     "spark/rollup_reading.py": {
-        "' AND '.join(conditions)", "', '.join(told)", "asked.where", "every",
+        "' AND '.join(conditions)", "', '.join(columns)", "asked.where", "every",
     },
     "dataset/rollup_rows.py": {
         "_BUCKET", "_COUNTED", "_LISTED", "level", "parquet_files([exchanges])",

@@ -134,8 +134,8 @@ def chained(tables: Tables) -> "ir.Table":
         group_by=(*OF_CLIENT, "identity"), order_by="exchange_id", preceding=None, following=0
     )
     later = ibis.window(group_by=OF_CLIENT, order_by="exchange_id", following=(1, None))
-    told_ns = (rows.state == OK).ifelse(rows.response_end_ns, None)
-    return rows.mutate(chain=starts.sum().over(to_here), next_ok_ns=told_ns.min().over(later))
+    success_ns = (rows.state == OK).ifelse(rows.response_end_ns, None)
+    return rows.mutate(chain=starts.sum().over(to_here), next_ok_ns=success_ns.min().over(later))
 
 
 def with_identity(rows: "ir.Table") -> "ir.Table":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MS: Final = 1_000_000
 SECOND_NS: Final = 1_000_000_000
 DEFAULT_WINDOW_NS: Final = 10 * SECOND_NS
+CLIENT: Final = ("client", "client_ip")  # what identifies a client by default
 
 
 class Dimension(NamedTuple):
@@ -53,8 +54,18 @@ DIMENSIONS: Final = {
 
 def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
     """The option `by` of a question that also has dimensions of its own."""
-    names = tuple(dict.fromkeys((*own, *DIMENSIONS)))
-    return Option("by", NAMES, default, f"Rows for each of these: {', '.join(names)}.", names)
+    return group_option(default, tuple(dict.fromkeys((*own, *DIMENSIONS))))
+
+
+def group_option(default: tuple[str, ...], names: tuple[str, ...]) -> Option:
+    """The option `by` of a question with only these dimensions."""
+    return Option("by", NAMES, default, f"Group by any of these: {', '.join(names)}.", names)
+
+
+def client_option(names: tuple[str, ...]) -> Option:
+    """The option `by` of a question about clients."""
+    meaning = f"Identify clients by any of these: {', '.join(names)}."
+    return Option("by", NAMES, CLIENT, meaning, names)
 
 
 BY: Final = by_option(("api",))

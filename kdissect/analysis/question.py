@@ -46,14 +46,14 @@ class Turn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One analysis. `asks` is the question in a sentence, `tables` its input.
+    """One analysis. `title` is the question in a sentence, `tables` its input.
 
     `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
     question's own dimensions. `turns` are options that select another question.
     """
 
     name: str
-    asks: str
+    title: str
     tables: tuple[str, ...]
     columns: tuple[Column, ...]
     answer: Answer

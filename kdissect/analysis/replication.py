@@ -23,11 +23,11 @@ def last_followers(tables: Tables) -> "ir.Table":
 
     Exchanges without a captured follower have no row.
     """
-    copies = follower_fetches(tables)
+    replicas = follower_fetches(tables)
     batches = produced_batches(tables)
-    followers = copies.select(*PLACE).distinct()
+    followers = replicas.select(*PLACE).distinct()
     wanted = batches.inner_join(followers, ["topic", "partition"])
-    passed = first_passes(wanted, copies)
+    passed = first_passes(wanted, replicas)
     is_in_time = passed.passed_ns.between(passed.request_start_ns, passed.response_start_ns)
     rows = with_given_up(passed.mutate(is_in_time=is_in_time.coalesce(False)))
     waited = rows.filter(rows.is_in_time | rows.is_given_up).mutate(
@@ -89,7 +89,7 @@ def produced_batches(tables: Tables) -> "ir.Table":
     return offsets.inner_join(times, "exchange_id")
 
 
-def first_passes(wanted: "ir.Table", copies: "ir.Table") -> "ir.Table":
+def first_passes(wanted: "ir.Table", replicas: "ir.Table") -> "ir.Table":
     """`wanted` with the time of the first fetch of its follower with the same or a higher offset.
 
     One sort instead of comparing all pairs: from the highest offset down, the running minimum of
@@ -101,11 +101,11 @@ def first_passes(wanted: "ir.Table", copies: "ir.Table") -> "ir.Table":
     marks = wanted.select(
         *PLACE, *columns, "offset", time_ns=ibis.null("int64"), is_wanted=ibis.literal(1)
     )
-    passes = copies.select(
+    passes = replicas.select(
         *PLACE,
         **{name: ibis.null("int64") for name in columns},
-        offset=copies.offset,
-        time_ns=copies.time_ns,
+        offset=replicas.offset,
+        time_ns=replicas.time_ns,
         is_wanted=ibis.literal(0),
     )
     both = passes.union(marks)

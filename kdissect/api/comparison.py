@@ -231,8 +231,8 @@ def side_of(asked: Asked, places: list[Place], condition: str | None = None) -> 
 
 def both(condition: str | None, where: str | None) -> str | None:
     """Conjunction of two conditions, each on lines of its own."""
-    told = [text for text in (condition, where) if text]
-    return " AND ".join(f"(\n{text}\n)" for text in told) if told else None
+    conditions = [text for text in (condition, where) if text]
+    return " AND ".join(f"(\n{text}\n)" for text in conditions) if conditions else None
 
 
 def written(time_ns: int) -> str:

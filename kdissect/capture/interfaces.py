@@ -7,9 +7,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.capture.blocks import read_options
 from kdissect.capture.format_context import InterfaceLayout
+from kdissect.capture.packet import SECOND_NS
 from kdissect.capture.scanner import LATEST_NS
-
-SECOND_NS: Final = 1_000_000_000
 
 # Options of an Interface Description Block.
 IF_NAME: Final = 2

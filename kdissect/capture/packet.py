@@ -1,6 +1,10 @@
 """`Packet`: output of the capture stage, one captured link-layer frame."""
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
+
+SECOND_NS: Final = 1_000_000_000
 
 
 @mypyc_attr(acyclic=True)

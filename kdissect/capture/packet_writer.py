@@ -30,8 +30,8 @@ from kdissect.capture.blocks import (
 )
 from kdissect.capture.files import Capture
 from kdissect.capture.format_context import PcapLayout
-from kdissect.capture.interfaces import IF_TSOFFSET, IF_TSRESOL, SECOND_NS
-from kdissect.capture.packet import Packet
+from kdissect.capture.interfaces import IF_TSOFFSET, IF_TSRESOL
+from kdissect.capture.packet import SECOND_NS, Packet
 from kdissect.capture.pcap import FILE_HEADER_SIZE, NANOSECONDS
 from kdissect.errors import OutputError
 
@@ -93,8 +93,8 @@ class PcapngCopier:
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._secrets: set[bytes] = set()
         version = struct.pack("<HHq", 1, 0, UNKNOWN_SECTION_LENGTH)
-        told = [Option(OPT_COMMENT, text_value(comment)), Option(SHB_USERAPPL, program.encode())]
-        self._block(SECTION_HEADER, ORDER_LITTLE + version + packed_options(told))
+        options = [Option(OPT_COMMENT, text_value(comment)), Option(SHB_USERAPPL, program.encode())]
+        self._block(SECTION_HEADER, ORDER_LITTLE + version + packed_options(options))
 
     def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None:
         """Write the packet, adding the comment to existing ones."""

@@ -17,12 +17,11 @@ from librt.strings import read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 from kdissect.capture.format_context import PcapLayout
-from kdissect.capture.packet import Packet
+from kdissect.capture.packet import SECOND_NS, Packet
 from kdissect.capture.scanner import (
     MAXIMUM_PACKET_SIZE,
     RESYNC_LIMIT,
     RESYNC_STEP,
-    SECOND_NS,
     U32,
     Scanner,
     find_either,

@@ -25,7 +25,7 @@ class Version(NamedTuple):
     first_time_ns: int
 
 
-class Newcomer(NamedTuple):
+class RotatedFile(NamedTuple):
     """A file to be read; sorted by time, and then by the number in the name."""
 
     first_time_ns: int
@@ -59,10 +59,10 @@ class RotationFollower:
         self._chain = ""
         self._seen: dict[str, _Seen] = {}
         self._done: dict[Version, None] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._missed: dict[Version, str] = {}
 
-    def waiting(self) -> list[Newcomer]:
+    def waiting(self) -> list[RotatedFile]:
         """Files not taken yet, in their order; those without packets come last."""
         found = [one for one in self._look() if not self._is_done(one.version)]
         there = {one.version: one.path for one in found}
@@ -89,13 +89,13 @@ class RotationFollower:
             return version in self._done
         return any(done.name == version.name for done in self._done)
 
-    def _look(self) -> Iterator[Newcomer]:
+    def _look(self) -> Iterator[RotatedFile]:
         paths = sorted(self._paths())
         self._seen = {path: self._seen[path] for path in paths if path in self._seen}
         for path in paths:
             first_time_ns = self._first_time_of(path)
             if first_time_ns >= 0 and self._is_of_tap(path):
-                yield Newcomer(first_time_ns, turn_of(path), path)
+                yield RotatedFile(first_time_ns, turn_of(path), path)
 
     def _paths(self) -> Iterator[str]:
         directory = Path(self.pattern)
@@ -124,17 +124,17 @@ class RotationFollower:
         try:
             return first_time_of(CaptureFile(path, path, HEAD_SIZE))
         except CaptureError as error:
-            self._tell(path, "passed-over", str(error))
+            self._report(path, "passed-over", str(error))
             return -1
 
     def _is_of_tap(self, path: str) -> bool:
         if not self._chain or chain_name(path) == self._chain:
             return True
         text = f"{path}: of another tap than {self._chain}; follow it by itself"
-        self._tell(path, "passed-over", text)
+        self._report(path, "passed-over", text)
         return False
 
-    def _tell(self, path: str, kind: str, text: str) -> None:
-        if path not in self._told:
-            self._told.add(path)
+    def _report(self, path: str, kind: str, text: str) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
             self.problems.append(Problem("capture", kind, text))

@@ -15,7 +15,6 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
 
 U32: Final = 0xFFFFFFFF
-SECOND_NS: Final = 1_000_000_000
 # Captured bytes of one packet. libpcap and Wireshark stop at 256 KiB; Linux builds GRO packets of
 # up to 512 KiB (GSO_MAX_SIZE), so twice that. A larger length is invalid and would swallow the
 # file.
@@ -142,9 +141,9 @@ class Scanner:
             if end > size:
                 self._carry += data[start:]
                 return size
-            joined = self._carry + data[start:end]
+            buffer = self._carry + data[start:end]
             self._origin = self._fed + start - carried
-            self._carry = joined[self._scan(joined, 0, packets) :]
+            self._carry = buffer[self._scan(buffer, 0, packets) :]
             start = end
         return start
 

@@ -1,4 +1,4 @@
-"""A command for each question: its options are those declared by the question."""
+"""A command for each analysis: its options are those declared by the analysis."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HAVING: Final = click.option(
     "--having",
     metavar="SQL",
-    help="Only rows of the answer for which this SQL condition over its columns is true.",
+    help="Only result rows for which this SQL condition over the result's columns is true.",
 )
 
 
@@ -36,7 +36,7 @@ ROLLUPS: Final = click.option(
     "--rollups",
     is_flag=True,
     default=None,
-    help="From the rollups of a dataset: percentiles with their bounds, for long ranges. "
+    help="Use the rollups of a dataset: percentiles with error bounds, for long ranges. "
     "Docs: rollups.md.",
 )
 ROLLED: Final = "latency"  # the question that rollups support
@@ -46,7 +46,7 @@ ENGINE: Final = click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default=DUCKDB,
-    help=f"What answers. auto: DuckDB, but Spark when the tables asked for are larger than "
+    help=f"Query engine. auto: DuckDB, or Spark when the tables read are larger than "
     f"{human.size(LIMIT)}.  [default: {DUCKDB}]",
 )
 MASTER: Final = click.option(
@@ -67,7 +67,7 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | N
     except (KeyError, ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is no time; write it like 10s, 500ms, 1h") from None
     if nanoseconds <= 0:
-        raise click.BadParameter(f"{text!r} is not more than nothing")
+        raise click.BadParameter(f"{text!r} is not positive")
     return nanoseconds
 
 
@@ -129,9 +129,7 @@ def command_of(name: str) -> click.Command:
     decorated: Callable[..., Any] = ask
     decorated = shared.reading(decorated)
     decorated = ENGINE(MASTER(shared.sharing(decorated)))
-    decorated = shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")(
-        decorated
-    )
+    decorated = shared.output(shared.FORMATS)(decorated)
     decorated = HAVING(shared.selecting(decorated))
     decorated = shared.columns(decorated)
     if name == ROLLED:
@@ -141,7 +139,7 @@ def command_of(name: str) -> click.Command:
     decorated = shared.files(decorated)
     return click.command(
         name,
-        short_help=question.asks,
+        short_help=question.title,
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
@@ -213,6 +211,6 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
 def help_of(question: Question) -> str:
     """The first lines of the command's help."""
     return (
-        f"{question.asks}\n\nOf the captures FILE..., or of directories with tables that "
+        f"{question.title}\n\nOf the captures FILE..., or of directories with tables that "
         f"`kdissect dissect` wrote, or of datasets. Docs: analysis.md#{question.name}."
     )

@@ -31,17 +31,17 @@ def asking(command: shared.F) -> shared.F:
 
 @click.command(
     "compare",
-    short_help=QUESTION.asks,
+    short_help=QUESTION.title,
     epilog=shared.examples(*QUESTION.examples),
 )
 @click.argument("files", nargs=-1, required=True, metavar="BEFORE AFTER | FILE...")
-@click.option("--at", metavar="MOMENT", help="Compare what was before and what is from then on.")
-@click.option("--before", metavar="RANGE|SQL", help="Of FILE..., what is before.")
-@click.option("--after", metavar="RANGE|SQL", help="Of FILE..., what is after.")
+@click.option("--at", metavar="MOMENT", help="Compare the time before and from this moment.")
+@click.option("--before", metavar="RANGE|SQL", help="Part of FILE... that is the before side.")
+@click.option("--after", metavar="RANGE|SQL", help="Part of FILE... that is the after side.")
 @asking
 @shared.columns
 @shared.selecting
-@shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
+@shared.output(shared.FORMATS)
 @ENGINE
 @MASTER
 @shared.sharing
@@ -64,12 +64,12 @@ def command(
     progress: bool | None,
     **options: Any,
 ) -> int:
-    """What changed between two captures or times, beyond what chance does?
+    """What changed significantly between two captures or times?
 
     BEFORE and AFTER are captures, quoted globs, directories of captures or of tables that
     `kdissect dissect` wrote, or datasets. With --at, --before or --after, FILE... are one source
     of which parts are compared: ranges of time as in 14:05..14:10, 14:05:30.. or ..+30s (after the
-    first request), or SQL conditions over the columns of `exchanges`; one of both is compared with
+    first request), or SQL conditions over the columns of `exchanges`; one alone is compared with
     the rest. Times are UTC. Docs: analysis.md#compare.
     """
     from kdissect.api.comparison import compare

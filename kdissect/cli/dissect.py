@@ -31,12 +31,12 @@ from kdissect.text.escape import escaped
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
-    help="Directory for the files, one a table.",
+    help="Directory for the files, one per table.",
 )
 @options.making
 @options.verifying
 @options.sharing
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @options.reading
 def command(
     files: tuple[str, ...],
@@ -51,8 +51,8 @@ def command(
 ) -> int:
     """Write the tables of the captures FILE... as Parquet files.
 
-    Each file gets its name when it is complete. Read them with anything that reads Parquet:
-    pandas, DuckDB, Spark.
+    Each file gets its name when it is complete. Any Parquet reader can read them: pandas, DuckDB,
+    Spark.
     """
     pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect import write

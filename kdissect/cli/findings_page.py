@@ -40,15 +40,15 @@ def argument(file: str) -> str:
 
 
 def _where(one: Finding, file: str) -> str:
-    told = [one.id]
+    details = [one.id]
     if one.first_time_ns is not None and (one.packet is not None or one.severity != "notice"):
-        told.append(f"{time(one.first_time_ns)[:SECONDS]}Z")
+        details.append(f"{time(one.first_time_ns)[:SECONDS]}Z")
     if one.packet is not None:
-        told.append(f"packet {one.packet}")
+        details.append(f"packet {one.packet}")
     if one.command:
         words, dashes, options = one.command.partition(" --")
-        told.append(f"{words} {file}{dashes}{options}")
-    return f"[{'; '.join(told)}]"
+        details.append(f"{words} {file}{dashes}{options}")
+    return f"[{'; '.join(details)}]"
 
 
 def finding_data(one: Finding) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from kdissect.cli.live_options import (
     address_of,
     bytes_of,
     capturing,
+    parsed_by,
     rotation_of,
     seconds_of,
-    told,
 )
 from kdissect.cli.program import FOUND
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -23,7 +23,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 
 @click.command(
     "live",
-    short_help="Captures here and now, to files that rotate, lines and metrics.",
+    short_help="Live capture, to rotating files, lines and metrics.",
     epilog=options.examples(
         "kdissect live                                        the interfaces of this host",
         "kdissect live -i eth0 --duration 1m",
@@ -45,42 +45,42 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 @click.option(
     "--rotate",
     "rotation",
-    callback=told(rotation_of),
+    callback=parsed_by(rotation_of),
     multiple=True,
     metavar="60s|256MB",
-    help="Begin new files after that time or size; say it twice for both.  [default: 60s]",
+    help="Rotate files after that time or size; repeat for both.  [default: 60s]",
 )
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N", help="Keep the newest N rotations only."
 )
 @click.option(
     "--disk",
-    callback=told(bytes_of),
+    callback=parsed_by(bytes_of),
     metavar="SIZE",
-    help="Let files take that much at most; the oldest are removed.",
+    help="Disk space for files; the oldest are removed.",
 )
 @click.option(
     "--flush",
     "flush_s",
-    callback=told(seconds_of),
+    callback=parsed_by(seconds_of),
     default="5s",
     metavar="TIME",
-    help="Put rows on disk so often: what a kill -9 or power failure costs.  [default: 5s]",
+    help="Flush rows to disk this often: at most this is lost on a crash.  [default: 5s]",
 )
 @options.making
 @click.option(
     "--metrics",
-    callback=told(address_of),
+    callback=parsed_by(address_of),
     metavar="[ADDRESS]:PORT",
-    help="Answer Prometheus there; without an address only on loopback.",
+    help="Serve Prometheus metrics there; default address: loopback.",
 )
-@click.option("--user", metavar="NAME", help="Become that user once interfaces are open, for good.")
+@options.user
 @click.option(
     "--max-cpu",
     type=click.FloatRange(1),
     metavar="PERCENT",
-    help="Make less when it takes more of one processor: first no records, then no bodies, then "
-    "no partitions.",
+    help="Shed load above this share of one processor: first records, then bodies, then "
+    "partitions.",
 )
 @click.option(
     "--metrics-labels",
@@ -89,30 +89,30 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     default=100,
     show_default=True,
     metavar="N",
-    help="Clients and topics that have a name of their own in metrics; later ones are `other`.",
+    help="Clients and topics named in metrics; later ones are `other`.",
 )
 @click.option(
     "--max-memory",
-    callback=told(bytes_of),
+    callback=parsed_by(bytes_of),
     metavar="SIZE",
-    help="The same for memory; without --max, its limits are made to fit.",
+    help="The same for memory; without --max, its limits are derived from it.",
 )
 @click.option(
     "--duration",
     "duration_s",
-    callback=told(seconds_of),
+    callback=parsed_by(seconds_of),
     metavar="TIME",
-    help="End after that time, like 30s, 10m or 1h.",
+    help="Stop after this time, like 30s, 10m or 1h.",
 )
 @click.option(
     "--every",
     "every_s",
-    callback=told(seconds_of),
+    callback=parsed_by(seconds_of),
     default="5s",
     metavar="TIME",
-    help="Print a line so often, where lines are printed.  [default: 5s]",
+    help="Interval of the printed lines.  [default: 5s]",
 )
-@click.option("--json", "is_json", is_flag=True, help="Lines as JSON; also when there are files.")
+@click.option("--json", "is_json", is_flag=True, help="Print lines as JSON, also with -o.")
 @options.decoding
 def command(
     asked: Any,
@@ -125,10 +125,10 @@ def command(
     **rest: Any,
 ) -> int:
     """Capture on interfaces (-i), or read SOURCE: a pipe (`-`), a capture, or with --follow one
-    that is still written.
+    that is still being written.
 
-    Nothing is ever sent. Without -o, a line every few seconds says how it goes. SIGINT (Ctrl-C) and
-    SIGTERM end it in order, SIGHUP begins new files and reads key logs anew. Docs: live.md.
+    Nothing is ever sent. Without -o, status lines are printed. SIGINT (Ctrl-C) and SIGTERM stop it
+    cleanly, SIGHUP rotates files and rereads key logs. Docs: live.md.
     """
     if rest["directory"] is None:
         of_files = {name: rest[name] for name in ("keep", "disk")}

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.cli.live_output import Output
 from kdissect.dissection.options import Options
 from kdissect.live.listener import Listener, LiveCapture, Status
-from kdissect.live.sources import Asked, told_filter
+from kdissect.live.sources import Asked, filter_text
 from kdissect.text import human
 from kdissect.text.escape import escaped, json_safe
 
 if TYPE_CHECKING:
     from kdissect.live.counting.snapshot import Snapshot
 
-SECOND_NS: Final = 1_000_000_000
 MAX_NAMES: Final = 5  # limit of names listed
 
 
@@ -89,7 +89,7 @@ def tell_begin(asked: Asked, options: Options) -> None:
         return
     if asked.interfaces:
         names = ", ".join(asked.interfaces)
-        tell(f"captures on {names}: {told_filter(asked, options)}; Ctrl-C ends it")
+        tell(f"captures on {names}: {filter_text(asked, options)}; Ctrl-C ends it")
         if os.geteuid() == 0:
             tell("this is root; with --user NAME it would be that user from now on")
     elif asked.is_live:

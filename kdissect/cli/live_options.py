@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from kdissect.cli.options import F
+from kdissect.cli.options import MAX_PORT, F
 
 DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -15,7 +15,6 @@ DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
 SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.ASCII)
 ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]*)):(\d{1,5})", re.ASCII)
 LOOPBACK: Final = "127.0.0.1"
-LARGEST_PORT: Final = 65_535
 WAYS: Final = ("auto", "ring", "scapy")
 SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
                  "buffer_bytes", "through", "promiscuous")  # fmt: skip
@@ -66,7 +65,7 @@ def address_of(text: str) -> Address:
     (Address(host='127.0.0.1', port=9123), Address(host='::1', port=9123))
     """
     match = ADDRESS.fullmatch(text)
-    if match is None or int(match[3]) > LARGEST_PORT:
+    if match is None or int(match[3]) > MAX_PORT:
         raise ValueError(f"{text!r} is no [ADDRESS]:PORT; write it like :9123 or 0.0.0.0:9123")
     return Address(match[1] or match[2] or LOOPBACK, int(match[3]))
 
@@ -95,7 +94,7 @@ def rotation_of(texts: tuple[str, ...]) -> Rotation:
     return rotation
 
 
-def told(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def parsed_by(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A click callback that parses; a ValueError becomes click's error."""
 
     def callback(_: click.Context, __: click.Parameter, text: Any) -> Any:
@@ -126,42 +125,44 @@ def capturing(command: F) -> F:
             "--through",
             type=click.Choice(WAYS),
             default="auto",
-            help="How packets are taken: a ring shared with the kernel, scapy's sockets, or what "
-            "is best here.  [default: auto]",
+            help="Capture method: a ring shared with the kernel, scapy's sockets, or the best "
+            "available.  [default: auto]",
         ),
         click.option(
             "--buffer",
             "buffer_bytes",
-            callback=told(bytes_of),
+            callback=parsed_by(bytes_of),
             default="64M",
             metavar="SIZE",
-            help="Memory for packets that wait, of all interfaces.  [default: 64M]",
+            help="Packet buffer, of all interfaces together.  [default: 64M]",
         ),
         click.option(
             "--snaplen",
             type=click.IntRange(64, 262_144),
             default=262_144,
             metavar="BYTES",
-            help="Take so much of a packet at most; what is cut is missing.  [default: 262144]",
+            help="Capture at most this much of a packet; the rest is missing.  [default: 262144]",
         ),
         click.option(
             "--promiscuous",
             is_flag=True,
-            help="Take packets for other hosts too, as at a mirror port.",
+            help="Capture packets for other hosts too, as on a mirror port.",
         ),
-        click.option("--all-ports", is_flag=True, help="Take all of TCP, not just brokers' ports."),
+        click.option(
+            "--all-ports", is_flag=True, help="Capture all TCP ports, not just those of brokers."
+        ),
         click.option(
             "--filter",
             "expression",
             default="",
             metavar="EXPRESSION",
-            help="Take only what this passes too, as tcpdump has it: 'host 10.0.0.1'.",
+            help="Additional capture filter in tcpdump syntax: 'host 10.0.0.1'.",
         ),
         click.option(
             "--follow",
             is_flag=True,
-            help="SOURCE is still written: a file, or a directory or quoted glob of files that "
-            "rotate; the end is waited at.",
+            help="SOURCE is still being written: a file, or a directory or quoted glob of rotating "
+            "files; wait for more data at its end.",
         ),
         click.option(
             "-i",
@@ -169,7 +170,7 @@ def capturing(command: F) -> F:
             "interfaces",
             multiple=True,
             metavar="IFACE",
-            help="Capture there; repeat for more. `any` is all there are.",
+            help="Capture on this interface; repeatable. `any` is all interfaces.",
         ),
         click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
     ):

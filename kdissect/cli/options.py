@@ -18,6 +18,18 @@ FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
 
+TABLE_FORMAT: Final = "[default: table on a terminal, jsonl in a pipe]"
+
+force = click.option("--force", is_flag=True, help="Overwrite the output file.")
+payload = click.option(
+    "--payload", is_flag=True, help="Include keys, values and headers of records."
+)
+user = click.option("--user", metavar="NAME", help="Switch to this user once interfaces are open.")
+where_exchanges = click.option(
+    "--where",
+    metavar="SQL",
+    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
+)
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 
 
@@ -36,9 +48,16 @@ def sharing(command: F) -> F:
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Processes that share the work on files of two million packets and more.  [default: "
-        "0, one for each processor, from four million on]",
+        help="Worker processes for files of two million packets or more.  [default: 0, one per "
+        "processor from four million packets on]",
     )(command)
+
+
+def progress(text: str) -> Callable[[F], F]:
+    """The option for showing progress."""
+    return click.option(
+        "--progress/--no-progress", default=None, help=f"{text}  [default: on a terminal]"
+    )
 
 
 def reading(command: F) -> F:
@@ -53,14 +72,8 @@ def reading(command: F) -> F:
 
     wrapped: F = with_strict
     for option in (
-        click.option(
-            "--progress/--no-progress",
-            default=None,
-            help="Show bytes read, rate and time left on stderr.  [default: on a terminal]",
-        ),
-        click.option(
-            "--strict", is_flag=True, help="Stop at the first thing that cannot be decoded."
-        ),
+        progress("Show bytes read, rate and time left on stderr."),
+        click.option("--strict", is_flag=True, help="Stop at the first decode error."),
     ):
         wrapped = option(wrapped)
     return decoding(wrapped)
@@ -80,7 +93,7 @@ def decoding(command: F) -> F:
             "--protocol",
             type=click.Choice(PROTOCOLS),
             default="auto",
-            help="What the brokers speak: Kafka of any release (auto), 0.8 and later (kafka), "
+            help="Protocol of the brokers: Kafka of any release (auto), 0.8 and later (kafka), "
             "0.7, or one of two drafts of 2012.  [default: auto]",
         ),
         click.option(
@@ -88,7 +101,7 @@ def decoding(command: F) -> F:
             type=click.Path(dir_okay=False),
             multiple=True,
             metavar="FILE",
-            help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeat for more.",
+            help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable.",
         ),
         click.option(
             "--port",
@@ -96,22 +109,22 @@ def decoding(command: F) -> F:
             type=click.IntRange(1, MAX_PORT),
             multiple=True,
             metavar="PORT",
-            help="A broker's port, beside 9092-9094, 19092 and 29092; repeat for more.",
+            help="Broker port, in addition to 9092-9094, 19092 and 29092; repeatable.",
         ),
         click.option(
             "--broker",
             "brokers",
             multiple=True,
             metavar="ADDRESS:PORT",
-            help="A broker, whatever else speaks for it; repeat for more.",
+            help="Take this address as a broker in any case; repeatable.",
         ),
         click.option(
             "--decode-as",
             "decode_as",
             multiple=True,
             metavar="[ADDRESS:]PORT=PROTOCOL",
-            help="What is spoken there: kafka, 0.7, proposal, trunk-2012, tls, or none, which is "
-            "not looked into; repeat for more.",
+            help="Protocol on that port: kafka, 0.7, proposal, trunk-2012, tls, or none, which "
+            "ignores it; repeatable.",
         ),
         click.option(
             "--max",
@@ -119,8 +132,8 @@ def decoding(command: F) -> F:
             callback=limits,
             multiple=True,
             metavar="NAME=NUMBER",
-            help="A limit on memory, like connections=1000 or frame_bytes=16M; repeat for more. "
-            f"There are: {', '.join(Limits._fields)}.",
+            help="Memory limit, like connections=1000 or frame_bytes=16M; repeatable. "
+            f"Limits: {', '.join(Limits._fields)}.",
         ),
     ):
         wrapped = option(wrapped)
@@ -141,19 +154,19 @@ def selecting(command: F) -> F:
     return command
 
 
-def output(formats: tuple[str, ...], default: str) -> Callable[[F], F]:
+def output(formats: tuple[str, ...], default: str = TABLE_FORMAT) -> Callable[[F], F]:
     """Add --format, -o and --force."""
 
     def add(command: F) -> F:
         for option in (
-            click.option("--force", is_flag=True, help="Overwrite the output file."),
+            force,
             click.option(
                 "-o",
                 "--output",
                 "path",
                 type=click.Path(dir_okay=False, path_type=Path),
                 metavar="PATH",
-                help="Write there instead of stdout; the ending tells the format.",
+                help="Write to this file instead of stdout; its extension sets the format.",
             ),
             click.option("--format", "format_", type=click.Choice(formats), help=default),
         ):
@@ -166,7 +179,7 @@ def output(formats: tuple[str, ...], default: str) -> Callable[[F], F]:
 def verifying(command: F) -> F:
     """Add the option for checksums."""
     return click.option(
-        "--verify-crc", is_flag=True, help="Verify batches' checksums: column crc_ok of batches."
+        "--verify-crc", is_flag=True, help="Verify batch checksums: column crc_ok of batches."
     )(command)
 
 
@@ -194,10 +207,10 @@ def making(command: F) -> F:
     wrapped: F = with_tables
     for option in (
         click.option(
-            "--bodies", is_flag=True, help="The table of bodies too: all in full, as JSON."
+            "--bodies", is_flag=True, help="Also the bodies table: whole messages as JSON."
         ),
-        click.option("--payload", is_flag=True, help="With keys, values and headers of records."),
-        click.option("--records", is_flag=True, help="The table of records too, a row for each."),
+        payload,
+        click.option("--records", is_flag=True, help="Also the records table, one row per record."),
         click.option(
             "--tables",
             callback=names,

@@ -59,6 +59,12 @@ def chosen_format(asked: str | None, path: Path | None) -> str:
     return "table" if sys.stdout.isatty() else "jsonl"
 
 
+def check_free(path: Path, force: bool) -> None:
+    """Raise OutputError for an existing file, unless it may be overwritten."""
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists; --force overwrites it")
+
+
 @contextmanager
 def destination(
     path: Path | None, force: bool = False, *, is_secret: bool = False
@@ -71,8 +77,7 @@ def destination(
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if path.exists() and not force:
-        raise OutputError(f"{path} exists; --force overwrites it")
+    check_free(path, force)
     try:
         with replacing(path, SECRET if is_secret else PUBLIC) as file:
             yield file

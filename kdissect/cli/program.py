@@ -101,9 +101,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:
-  kdissect broker.pcapng                      what is slow, what fails, who does it
+  kdissect broker.pcapng                      what is slow, what fails, and why
   kdissect show broker.pcapng --where "error_code <> 0"
-  kdissect dissect ring-*.pcap.gz -o tables   Parquet files, one a table
+  kdissect dissect ring-*.pcap.gz -o tables   Parquet files, one per table
   tcpdump -w - port 9092 | kdissect -""",
 )
 @click.option(

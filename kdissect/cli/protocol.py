@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 
 @click.command(
     "protocol",
-    short_help="The APIs and versions that are understood.",
+    short_help="The supported APIs and versions.",
     epilog=options.examples(
         "kdissect protocol                 all APIs",
         "kdissect protocol Fetch           one API in all its versions",
         "kdissect protocol Fetch 12        the layout of one version",
         "kdissect protocol --format csv",
-        "kdissect protocol --protocol 0.7  what was there before 0.8",
+        "kdissect protocol --protocol 0.7  messages before 0.8",
     ),
 )
 @click.argument("api", required=False)
 @click.argument("version", type=click.IntRange(0), required=False)
-@options.output(options.FORMATS, "Of the list of all APIs.  [default: table, or as -o ends]")
+@options.output(
+    options.FORMATS, "Format of the list of all APIs.  [default: table, or by the extension of -o]"
+)
 @click.option(
     "--protocol",
     type=click.Choice(options.PROTOCOLS[1:]),
     default="kafka",
     show_default=True,
-    help="One from before Kafka 0.8, which has no versions.",
+    help="A protocol before Kafka 0.8 has no versions.",
 )
 def command(
     api: str | None,
@@ -45,10 +47,10 @@ def command(
     force: bool,
     protocol: str,
 ) -> int:
-    """Show what is understood: all APIs, one API, or the layout of one VERSION of it.
+    """Show the supported protocol: all APIs, one API, or the layout of one VERSION of it.
 
     API is a name, a former name or a key. Vendors use the same keys for different APIs: those have
-    a name in tables only where ApiVersions says whose the broker is.
+    a name in tables only where ApiVersions identifies the vendor of the broker.
     """
     if (format_ or path) and (api is not None or protocol != "kafka"):
         raise click.UsageError("--format and -o are for the list of all APIs")

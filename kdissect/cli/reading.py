@@ -18,12 +18,12 @@ def explanation(balance: Mapping[str, Any], where: str | None = None) -> str:
     packets, exchanges = balance["packets"], balance["exchanges"]
     text = f"read {count(packets)} packets, {count(exchanges)} Kafka exchanges"
     reasons = balance.get("packets_by_reason") or {}
-    told = [f"{count(number)} were {reason}" for reason, number in reasons.items() if number]
+    parts = [f"{count(number)} were {reason}" for reason, number in reasons.items() if number]
     protocols = balance.get("protocols") or {}
     others = {name: number for name, number in protocols.items() if not name.startswith("kafka")}
-    told += [f"{count(number)} connections of protocol {name}" for name, number in others.items()]
-    if told:
-        text += "; " + ", ".join(told)
+    parts += [f"{count(number)} connections of protocol {name}" for name, number in others.items()]
+    if parts:
+        text += "; " + ", ".join(parts)
     if exchanges and where:
         return f"{text}. No row passes --where {where!r}."
     if balance.get("encrypted_connections") and not exchanges:

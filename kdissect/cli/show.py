@@ -15,7 +15,7 @@ from kdissect.text.escape import json_safe
 
 @click.command(
     "show",
-    short_help="One exchange after the other, with all fields.",
+    short_help="Exchanges one by one, with all fields.",
     epilog=options.examples(
         "kdissect show broker.pcapng --limit 3",
         "kdissect show broker.pcapng --where \"api = 'Fetch' and latency_ns > 1e9\"",
@@ -28,11 +28,11 @@ from kdissect.text.escape import json_safe
 @click.option(
     "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True
 )
-@click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
+@options.payload
 @click.option(
     "--undecoded",
     is_flag=True,
-    help="Bytes of messages that cannot be decoded too, in text; credentials may be among them.",
+    help="Include the bytes of undecodable messages, in text; they may contain credentials.",
 )
 @options.reading
 def command(
@@ -48,9 +48,9 @@ def command(
     """Show the exchanges of the captures FILE... in full: request, response, record batches.
 
     --where takes the columns of the exchanges table (docs/tables.md). Credentials are not shown,
-    keys and values of records only with --payload, and bytes of what cannot be decoded, which may
-    be of a login, only with --undecoded. In JSON, bytes are text when they are UTF-8,
-    else {"base64": "..."}; it waits for names of topics, see kdissect.dissect, which text does not.
+    keys and values of records only with --payload, and bytes of undecodable messages, which may
+    contain credentials, only with --undecoded. In JSON, bytes are text when they are UTF-8,
+    else {"base64": "..."}; topic ids are resolved first, unlike in text (see kdissect.dissect).
     """
     from kdissect.api.dissected import Dissection
     from kdissect.cli.tree import exchange_json, exchange_lines

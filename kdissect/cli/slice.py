@@ -10,11 +10,10 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.analyses import duration
-from kdissect.cli.output import destination
+from kdissect.cli.output import check_free, destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.errors import OutputError
 from kdissect.text.human import count, counted
 
 if TYPE_CHECKING:
@@ -49,23 +48,24 @@ FORMATS: Final = ("pcapng", "pcap")
     type=click.Choice(FORMATS),
     help="[default: pcap where the ending is .pcap or .cap, else pcapng]",
 )
-@click.option(
-    "--where",
-    metavar="SQL",
-    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
-)
+@options.where_exchanges
 @click.option("--connections", is_flag=True, help="All packets of their connections.")
 @click.option(
-    "--before", callback=duration, metavar="TIME", help="And what is so long before, like 50ms."
+    "--before",
+    callback=duration,
+    metavar="TIME",
+    help="Also packets up to this long before, like 50ms.",
 )
-@click.option("--after", callback=duration, metavar="TIME", help="And what is so long after.")
 @click.option(
-    "--context", callback=duration, metavar="TIME", help="--before and --after, both so long."
+    "--after", callback=duration, metavar="TIME", help="Also packets up to this long after."
 )
 @click.option(
-    "--redact", is_flag=True, help="Mask credentials in the packets; says what it could not."
+    "--context", callback=duration, metavar="TIME", help="Sets both --before and --after."
 )
-@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@click.option(
+    "--redact", is_flag=True, help="Mask credentials in the packets; reports what it could not."
+)
+@options.force
 @options.sharing
 @options.reading
 def command(
@@ -100,8 +100,8 @@ def command(
     target = None if path == STDOUT else Path(path)
     if target is None and sys.stdout.isatty():
         raise click.UsageError("a capture is not for a terminal: say -o FILE")
-    if target is not None and target.exists() and not force:
-        raise OutputError(f"{target} exists; --force overwrites it")
+    if target is not None:
+        check_free(target, force)
     if format_ is None:
         format_ = PCAPNG if target is None else SUFFIXES.get(target.suffix, PCAPNG)
     around = Around(context or before or 0, context or after or 0, connections)
@@ -117,12 +117,12 @@ def command(
     packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
     exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
     click.echo(f"{packets}; {exchanges} were chosen", err=True)
-    for line in told(rewriter):
+    for line in redaction_lines(rewriter):
         click.echo(line, err=True)
     return FOUND
 
 
-def told(rewriter: "Rewriter | None") -> Iterator[str]:
+def redaction_lines(rewriter: "Rewriter | None") -> Iterator[str]:
     """Sensitive data in the packets, and its treatment."""
     if rewriter is None:
         yield "logins and payload are in the packets as captured: treat them so, or --redact"

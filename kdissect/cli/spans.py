@@ -29,12 +29,12 @@ from kdissect.text.human import count
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
-    help="Write there instead of stdout.",
+    help="Write to this file instead of stdout.",
 )
 @click.option(
     "--endpoint",
     metavar="URL",
-    help="Send them to this OTLP receiver (HTTP) instead; /v1/traces is added to a bare address.",
+    help="Send spans to this OTLP receiver (HTTP); /v1/traces is added to a bare address.",
 )
 @click.option(
     "--format",
@@ -42,7 +42,7 @@ from kdissect.text.human import count
     type=click.Choice(("json", "proto")),
     default="json",
     show_default=True,
-    help="OTLP as JSON, a line for each batch, or as protobuf with lengths.",
+    help="OTLP as JSON, one line per batch, or as length-delimited protobuf.",
 )
 @click.option("--parts", is_flag=True, help="A span for each part too: upload, queue, wait, ...")
 @click.option(
@@ -50,12 +50,8 @@ from kdissect.text.human import count
     default=True,
     help="Look for trace contexts (traceparent) in the headers of records.  [default: links]",
 )
-@click.option(
-    "--where",
-    metavar="SQL",
-    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
-)
-@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@options.where_exchanges
+@options.force
 @options.reading
 def command(
     files: tuple[str, ...],
@@ -74,7 +70,7 @@ def command(
     From the first byte of the request to the last of the response, with an error's name as status.
     A Produce whose records say which span they were sent in (header traceparent) is put below it;
     with several of those, and of what is fetched, the span links to them. Exporting twice gives the
-    same ids. Nothing is sent over a network but with --endpoint. Docs: export.md.
+    same ids. Without --endpoint, nothing is sent over the network. Docs: export.md.
     """
     from kdissect.spans.exporting import Spans, send_spans
     from kdissect.spans.sending import EndpointTarget, FileTarget

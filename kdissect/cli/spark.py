@@ -25,13 +25,13 @@ INTERVAL: Final = "10s"
 QUIET: Final = "1m"
 MAX_BYTES: Final = "1G"
 JSON: Final = click.option(
-    "--json", "is_json", is_flag=True, help="Say as a line of JSON what was done."
+    "--json", "is_json", is_flag=True, help="Report the result as a line of JSON."
 )
 
 
 @click.group(
     "spark",
-    short_help="Captures of a whole cluster into a dataset, on Spark.",
+    short_help="Write captures of a whole cluster into a dataset, on Spark.",
     epilog=options.examples(
         "kdissect spark dissect /captures -o /data/kafka",
         "kdissect spark stream /captures -o /data/kafka --checkpoint /data/kafka-checkpoint",
@@ -46,7 +46,7 @@ def command() -> None:
 
 @command.command(
     "dissect",
-    short_help="Bring captures into a dataset of Parquet files.",
+    short_help="Write captures into a dataset of Parquet files.",
     epilog=options.examples(
         "kdissect spark dissect /captures -o /data/kafka",
         "kdissect spark dissect '/captures/**/*.pcap*' -o /data/kafka --tap '/(broker-\\d+)/'",
@@ -65,11 +65,11 @@ def dissect(
     place: Place,
     is_json: bool,
 ) -> int:
-    """Bring CAPTURES... (files, globs, directories) into a dataset: Parquet files and a manifest.
+    """Write CAPTURES... (files, globs, directories) into a dataset: Parquet files and a manifest.
 
-    Do it again with more captures, or after a crash: what is in is not read again, nothing is
-    there twice and nothing is lost. A capture that cannot be read is a row of `problems`; a tap
-    that cannot be gone on with is left as it is, and the exit code is 2.
+    Run it again with more captures, or after a crash: captures in the dataset are not read again,
+    nothing is duplicated or lost. A capture that cannot be read is a row of `problems`; a tap that
+    cannot be continued is left as it is, and the exit code is 2.
     """
     from kdissect.dataset.storage import absolute
     from kdissect.spark import pipeline
@@ -82,7 +82,7 @@ def dissect(
 
 @command.command(
     "stream",
-    short_help="Bring rotating captures into a dataset as they come.",
+    short_help="Write rotating captures into a dataset continuously.",
     epilog=options.examples(
         "kdissect spark stream /captures -o /data/kafka --checkpoint /data/checkpoint",
         "kdissect spark stream '/captures/*' -o /data/kafka --checkpoint /data/c --quiet 5m",
@@ -96,9 +96,9 @@ def dissect(
     "--checkpoint",
     required=True,
     metavar="DIR",
-    help="Directory for what Spark has to know to go on where it was; one for each stream.",
+    help="Checkpoint directory of Spark; one per stream.",
 )
-@click.option("--available-now", is_flag=True, help="Bring in what is complete now, and end.")
+@click.option("--available-now", is_flag=True, help="Process what is complete now, and exit.")
 @click.option(
     "--interval",
     "interval_ns",
@@ -106,7 +106,7 @@ def dissect(
     default=INTERVAL,
     show_default=True,
     metavar="TIME",
-    help="How often to look for files.",
+    help="Interval between scans for files.",
 )
 @click.option(
     "--quiet",
@@ -115,7 +115,7 @@ def dissect(
     default=QUIET,
     show_default=True,
     metavar="TIME",
-    help="The last file of a tap is complete when it has not grown for so long.",
+    help="The last file of a tap is complete when it has not grown for this long.",
 )
 @click.option(
     "--max-bytes",
@@ -123,7 +123,7 @@ def dissect(
     default=MAX_BYTES,
     show_default=True,
     metavar="BYTES",
-    help="Of captures in a batch, which has one capture at least.",
+    help="Limit on the captures of a batch, which has one at least.",
 )
 @on_spark
 @JSON
@@ -139,11 +139,11 @@ def stream(
     place: Place,
     is_json: bool,
 ) -> int:
-    """Bring the captures that appear in DIR... (directories, globs) into a dataset, each once.
+    """Write the captures that appear in DIR... (directories, globs) into a dataset, exactly once.
 
-    A file is read when it is complete: when the next of its tap is there, or nobody has written to
-    it for a while (--quiet). Ctrl-C and SIGTERM end it after the batch that runs. Killed at any
-    moment, it goes on where it was: nothing is lost, and nothing is there twice.
+    A file is read when it is complete: when the next of its tap exists, or it has not grown for a
+    while (--quiet). Ctrl-C and SIGTERM stop it after the current batch. Killed at any moment, it
+    resumes where it was: nothing is lost or duplicated.
     """
     failed: list[int] = []
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from kdissect.cli import options
+from kdissect.cli.options import F
 from kdissect.limits import parse_number
 from kdissect.spark.sessions import LOCAL, MEMORY, imported, session
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
 ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
-
-F = Callable[..., Any]
 
 
 class Place:
@@ -136,25 +135,21 @@ def on_spark(command: F) -> F:
         return command(**values, place=Place(master, memory, spark_settings, has_bar))
 
     added: tuple[Callable[[F], F], ...] = (
-        click.option(
-            "--progress/--no-progress",
-            default=None,
-            help="Show Spark's progress bar on stderr.  [default: on a terminal]",
-        ),
+        options.progress("Show Spark's progress bar on stderr."),
         click.option(
             "--setting",
             "spark_settings",
             callback=pairs,
             multiple=True,
             metavar="KEY=VALUE",
-            help="A configuration of Spark, like spark.executor.memory=4g; repeat for more.",
+            help="Spark setting, like spark.executor.memory=4g; repeatable.",
         ),
         click.option(
             "--memory",
             default=MEMORY,
             show_default=True,
             metavar="SIZE",
-            help="Memory of the driver, which does all the work of local[N].",
+            help="Memory of the driver, in which local[N] runs everything.",
         ),
         click.option(
             "--master",
@@ -162,7 +157,7 @@ def on_spark(command: F) -> F:
             show_default=True,
             metavar="URL",
             help="local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect. Under "
-            "spark-submit, and where SPARK_REMOTE is set, the session is theirs.",
+            "spark-submit, and where SPARK_REMOTE is set, their session is used.",
         ),
     )
     wrapped: F = with_place
@@ -197,14 +192,14 @@ def into_dataset(command: F) -> F:
         default=SPLIT_SIZE,
         show_default=True,
         metavar="BYTES",
-        help="What one task dissects of a capture.",
+        help="Size of the splits of a capture, one per task.",
     )(wrapped)
     wrapped = options.making(wrapped)
     wrapped = click.option(
         "--tap",
         metavar="REGEX",
-        help="Tells by the path which tap a file is of: its group `tap`, else its first group, "
-        "else all that it matches.  [default: by the names of rotated files]",
+        help="Finds the name of the tap in a path: its group `tap`, else its first group, else "
+        "the whole match.  [default: by the names of rotated files]",
     )(wrapped)
     return click.option(
         "-o",
@@ -212,5 +207,5 @@ def into_dataset(command: F) -> F:
         "dataset",
         required=True,
         metavar="DATASET",
-        help="Directory of the dataset, which all executors can write; it may be there already.",
+        help="Directory of the dataset, writable by all executors; it may exist.",
     )(wrapped)

@@ -25,7 +25,7 @@ def show(outcome: "Outcome", is_json: bool) -> int:
     complain(outcome)
     rows = rows_of(outcome.manifest)
     if is_json:
-        click.echo(json_safe(json.dumps(told(outcome))))
+        click.echo(json_safe(json.dumps(outcome_data(outcome))))
     else:
         click.echo(line(outcome), err=True)
         width = max((len(name) for name in rows), default=0)
@@ -40,7 +40,7 @@ def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
     """Show the work done by a batch of a stream."""
     complain(outcome)
     if is_json:
-        click.echo(json_safe(json.dumps({"batch": number, **told(outcome)})))
+        click.echo(json_safe(json.dumps({"batch": number, **outcome_data(outcome)})))
     else:
         click.echo(f"batch {number}: {line(outcome)}", err=True)
 
@@ -77,7 +77,7 @@ def line(outcome: "Outcome") -> str:
     )
 
 
-def told(outcome: "Outcome") -> dict[str, Any]:
+def outcome_data(outcome: "Outcome") -> dict[str, Any]:
     """The work done, and the current contents of the dataset."""
     return {
         "captures": outcome.captures,

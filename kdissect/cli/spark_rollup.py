@@ -10,19 +10,19 @@ from kdissect.text import human
 
 @click.command(
     "rollup",
-    short_help="Make the rollups of a dataset that are missing.",
+    short_help="Make the missing rollups of a dataset.",
     epilog=options.examples(
         "kdissect spark rollup /data/kafka",
         "kdissect latency /data/kafka --rollups --by api,window --window 1h",
     ),
 )
 @click.argument("dataset", metavar="DATASET")
-@click.option("--here", is_flag=True, help="In this process, without Spark.")
+@click.option("--here", is_flag=True, help="Run in this process, without Spark.")
 @on_spark
 def rollup(dataset: str, here: bool, place: Place) -> int:
-    """Make the rollups of DATASET that are missing, and remove those of files that are gone.
+    """Make the missing rollups of DATASET, and remove those of deleted files.
 
-    May be done at any time, also while captures come in. Docs: rollups.md.
+    May run at any time, also while captures are being added. Docs: rollups.md.
     """
     from kdissect.spark.rollups import roll_up
 

@@ -19,7 +19,7 @@ NONE: Final = "none"
 
 @click.command(
     "summary",
-    short_help="What is slow, what fails, who does it (the default command).",
+    short_help="What is slow, what fails, and why (the default command).",
     epilog=options.examples(
         "kdissect broker.pcapng",
         "kdissect ring-*.pcap.gz --port 9192",
@@ -42,7 +42,7 @@ NONE: Final = "none"
     type=click.Choice((FEW, ALL, NONE)),
     default=FEW,
     show_default=True,
-    help="The worst findings and what is usual; all, asking every question; or counters only.",
+    help="The worst findings and typical latencies; all, running every analysis; or counters only.",
 )
 @options.sharing
 @options.reading
@@ -55,11 +55,11 @@ def command(
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
-    """Show the page an engineer reads first about the captures FILE... (`-` is stdin), or datasets.
+    """Show the summary of the captures FILE... (`-` is stdin), or of datasets.
 
     Findings: what fails, what is slow, and why, the worst first. Then totals, each API with its
-    latencies, clients, topics, errors, connections with trouble, problems, and where every
-    captured byte went. Latencies are within 0.4 %.
+    latencies, clients, topics, errors, degraded connections, problems, and where every captured
+    byte went. Latencies are within 0.4 %.
     """
     pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect.api.reading import run_over
@@ -80,7 +80,7 @@ def command(
             is_interrupted = True
         summary = page.summary(asdict(run.balance))
         found = page.findings(summary, shown == ALL) if shown != NONE else []
-    told = few(found) if shown == FEW else found
+    chosen = few(found) if shown == FEW else found
     if format_ == "json":
         from kdissect.cli.summary_page import print_json
 
@@ -88,7 +88,7 @@ def command(
     else:
         from kdissect.cli.summary_page import print_page
 
-        print_page(summary, files, top, is_interrupted, told, len(found) - len(told))
+        print_page(summary, files, top, is_interrupted, chosen, len(found) - len(chosen))
     if is_interrupted:
         return INTERRUPTED
     if not summary.totals.exchanges:

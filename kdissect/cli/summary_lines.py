@@ -13,9 +13,9 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
     parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
     own, encrypted = balance.get("tls_bytes", 0), balance.get("encrypted_bytes", 0)
     if own or encrypted:
-        parts |= {"of TLS": own, "encrypted": encrypted}
-    told = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
-    lines = [f"TCP payload {count(payload)} bytes = {told}"]
+        parts |= {"TLS overhead": own, "encrypted": encrypted}
+    terms = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
+    lines = [f"TCP payload {count(payload)} bytes = {terms}"]
     rest = payload - sum(parts.values())
     if rest:
         lines[0] += f" + {count(rest)} UNACCOUNTED"
@@ -37,35 +37,35 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
 def network_lines(network: Network) -> list[str]:
     """Network events and losses of the capture, one line each when present."""
     rtt, again = network.round_trip, network.retransmitted_segments
-    told = []
+    items = []
     if rtt.p50_ns is not None:
-        told.append(f"round trip {duration(rtt.p50_ns)} p50, {duration(rtt.max_ns)} max")
+        items.append(f"round trip {duration(rtt.p50_ns)} p50, {duration(rtt.max_ns)} max")
     if again:
         kinds = {"fast": network.fast_retransmits, "spurious": network.spurious_retransmits}
         parts = [share(again, network.packets)]
         parts += [f"{count(number)} {kind}" for kind, number in kinds.items() if number]
         parts.append(f"{size(network.network_lost_bytes)} lost")
-        told.append(f"{counted(again, 'segment')} retransmitted ({', '.join(parts)})")
+        items.append(f"{counted(again, 'segment')} retransmitted ({', '.join(parts)})")
     if network.zero_windows:
         closed = f" in {duration(network.zero_window_ns)}" if network.zero_window_ns else ""
-        told.append(f"{counted(network.zero_windows, 'zero window')}{closed}")
-    lines = [f"network: {'; '.join(told)}"] if told else []
+        items.append(f"{counted(network.zero_windows, 'zero window')}{closed}")
+    lines = [f"network: {'; '.join(items)}"] if items else []
     lost = _capture_losses(network)
     return [*lines, f"capture: {'; '.join(lost)}"] if lost else lines
 
 
 def _capture_losses(network: Network) -> list[str]:
-    missing, told = network.missing_bytes, []
+    missing, items = network.missing_bytes, []
     if missing:
         parts = {
-            "lost by the capture": network.capture_lost_bytes,
-            "cut off": network.cut_bytes,
-            "by it or by the network": missing - network.capture_lost_bytes - network.cut_bytes,
+            "dropped by capture": network.capture_lost_bytes,
+            "cut off by snaplen": network.cut_bytes,
+            "lost by capture or network": missing - network.capture_lost_bytes - network.cut_bytes,
         }
         why = ", ".join(f"{size(part)} {name}" for name, part in parts.items() if part > 0)
-        told.append(
+        items.append(
             f"{size(missing)} missing ({share(missing, missing + network.payload_bytes)}): {why}"
         )
     if network.duplicate_packets:
-        told.append(f"{counted(network.duplicate_packets, 'packet')} captured twice")
-    return told
+        items.append(f"{counted(network.duplicate_packets, 'duplicate packet')}")
+    return items

@@ -14,14 +14,11 @@ from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
+from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 from kdissect.rules.finding import PROBLEM, Finding
 from kdissect.text.escape import escaped, json_safe
-from kdissect.text.grid import Column, Grid, folded
+from kdissect.text.grid import HEADER_LINES, PAGE_WIDTH, Column, Grid, folded
 from kdissect.text.human import count, cut, cut_all, duration, share, size, time
-
-PIPE_WIDTH: Final = 110
-HEADER_LINES: Final = 2
-EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + index in the packet
 
 
 def print_json(
@@ -47,7 +44,7 @@ def print_page(
     left_out: int = 0,
 ) -> None:
     """Print the page on stdout, as wide as the terminal: the findings, then the tables."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE_WIDTH
     _print_lines(_title(summary, files), width)
     if is_interrupted:
         _print("interrupted: this is what had been read", bold=True)
@@ -63,7 +60,7 @@ def print_page(
         (_titled("Topics", len(summary.topics), top), _topics(summary, top)),
         ("Errors", _errors(summary.errors)),
         ("Connections that are not Kafka", _others(summary.others)),
-        (_trouble_title(summary), _troubled(summary)),
+        (_degraded_title(summary), _degraded(summary)),
         ("Problems", _problems(summary.problems)),
     )
     for title, grid in sections:
@@ -120,10 +117,10 @@ def _heading(summary: Summary) -> list[str]:
     ]
     lines += _exchange_lines(summary, span)
     if summary.software:
-        told = (
+        clients = (
             f"{escaped(cut(name))} ({count(number)})" for name, number in summary.software.items()
         )
-        lines.append(f"client software: {', '.join(list(told)[:6])}")
+        lines.append(f"client software: {', '.join(list(clients)[:6])}")
     return lines + network_lines(summary.network)
 
 
@@ -149,7 +146,7 @@ def _latencies(latency: Quantiles) -> list[str]:
 def _apis(rows: list[ApiRow]) -> Grid:
     grid = Grid(
         Column("API", is_text=True), Column("versions", is_text=True, drop=1), Column("count"),
-        Column("errors"), *_LATENCY, Column("waited", drop=5), *_SIZES,
+        Column("errors"), *_LATENCY, Column("long poll", drop=5), *_SIZES,
     )  # fmt: skip
     for row in rows:
         grid.add(
@@ -188,7 +185,7 @@ def _topics(summary: Summary, top: int) -> Grid:
 def _errors(rows: list[ErrorRow]) -> Grid:
     grid = Grid(
         Column("error", is_text=True), Column("count"), Column("first packet"),
-        Column("for example", is_text=True), Column("in", is_text=True, drop=1),
+        Column("example", is_text=True), Column("in", is_text=True, drop=1),
     )  # fmt: skip
     for row in rows:
         packet = row.first_exchange_id // EXCHANGES_PER_PACKET
@@ -203,11 +200,11 @@ def _others(rows: list[ProtocolRow]) -> Grid:
     return grid
 
 
-def _troubled(summary: Summary) -> Grid:
+def _degraded(summary: Summary) -> Grid:
     grid = Grid(
         Column("client", is_text=True), Column("broker", is_text=True), Column("payload", drop=2),
-        Column("rtt", drop=3), Column("repeated"), Column("missing"), Column("by capture", drop=4),
-        Column("skipped"), Column("window 0", drop=1), Column("reset by", is_text=True),
+        Column("rtt", drop=3), Column("retransmits"), Column("missing"), Column("dropped", drop=4),
+        Column("skipped"), Column("0-window", drop=1), Column("reset by", is_text=True),
     )  # fmt: skip
     for row in summary.troubled:
         grid.add(
@@ -222,7 +219,7 @@ def _troubled(summary: Summary) -> Grid:
 def _problems(rows: list[ProblemRow]) -> Grid:
     grid = Grid(
         Column("problem", is_text=True), Column("count"), Column("bytes", drop=1),
-        Column("packet"), Column("the first", is_text=True),
+        Column("packet"), Column("first message", is_text=True),
     )  # fmt: skip
     for row in rows:
         packet = "" if row.packet_number is None else row.packet_number
@@ -232,13 +229,13 @@ def _problems(rows: list[ProblemRow]) -> Grid:
 
 
 def _titled(title: str, found: int, top: int) -> str:
-    return f"{title} (the first {top} of {count(found)})" if found > top else title
+    return f"{title} (top {top} of {count(found)})" if found > top else title
 
 
-def _trouble_title(summary: Summary) -> str:
+def _degraded_title(summary: Summary) -> str:
     shown, found = len(summary.troubled), summary.troubled_count
-    of = f"{shown} of {count(found)}" if shown < found else count(found)
-    return f"Connections with trouble ({of}, of {count(summary.totals.connections)})"
+    top = f", the worst {shown} shown" if shown < found else ""
+    return f"Degraded connections ({count(found)} of {count(summary.totals.connections)}{top})"
 
 
 def _ranges(versions: Sequence[int]) -> str:

@@ -27,10 +27,10 @@ from kdissect.tables.schemas import TABLES
 @options.files
 @options.columns
 @options.selecting
-@options.output(options.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
+@options.output(options.FORMATS)
 @options.reading
 @options.verifying
-@click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
+@options.payload
 def command(
     name: str,
     files: tuple[str, ...],

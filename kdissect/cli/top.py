@@ -6,13 +6,13 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
-from kdissect.cli.live_options import capturing, seconds_of, told
+from kdissect.cli.live_options import capturing, parsed_by, seconds_of
 from kdissect.cli.program import FOUND
 
 
 @click.command(
     "top",
-    short_help="A screen of what clients do and wait for, here and now.",
+    short_help="A live screen of client activity and latency.",
     epilog=options.examples(
         "kdissect top                                         the interfaces of this host",
         "kdissect top -i eth0",
@@ -26,21 +26,21 @@ from kdissect.cli.program import FOUND
 @click.option(
     "--interval",
     "interval_s",
-    callback=told(lambda text: at_least(0.1, seconds_of(text))),
+    callback=parsed_by(lambda text: at_least(0.1, seconds_of(text))),
     default="1s",
     metavar="TIME",
-    help="Show anew so often.  [default: 1s]",
+    help="Refresh interval.  [default: 1s]",
 )
 @click.option(
     "--window",
     "window_s",
-    callback=told(lambda text: at_least(1.0, seconds_of(text))),
+    callback=parsed_by(lambda text: at_least(1.0, seconds_of(text))),
     default="60s",
     metavar="TIME",
-    help="Numbers are of so long.  [default: 60s]",
+    help="Time window of the numbers.  [default: 60s]",
 )
-@click.option("--once", is_flag=True, help="Capture for one window, print plain tables, and end.")
-@click.option("--user", metavar="NAME", help="Become that user once interfaces are open, for good.")
+@click.option("--once", is_flag=True, help="Capture for one window, print plain tables, and exit.")
+@options.user
 @options.decoding
 def command(
     asked: Any,
@@ -50,11 +50,11 @@ def command(
     once: bool,
     user: str | None,
 ) -> int:
-    """Show what goes on at interfaces (-i), or in SOURCE: a pipe (`-`), a capture, or with
-    --follow one that is still written.
+    """Show the traffic on interfaces (-i), or in SOURCE: a pipe (`-`), a capture, or with
+    --follow one that is still being written.
 
-    Nothing is ever sent. `?` shows the keys, `q` ends. Where stdout is no terminal, there is a line
-    each interval instead. Docs: top.md.
+    Nothing is ever sent. `?` shows the keys, `q` quits. Where stdout is no terminal, a line is
+    printed each interval instead. Docs: top.md.
     """
     if not asked.sources and not asked.interfaces:
         from kdissect.cli.live_interfaces import show_interfaces

@@ -11,17 +11,15 @@ from kdissect.live.counting.snapshot import Snapshot
 from kdissect.screen.heading import History, Marks, heading_lines
 from kdissect.screen.lines import plain
 from kdissect.screen.views import VIEWS, View
-from kdissect.text.grid import Grid
+from kdissect.text.grid import HEADER_LINES, PAGE_WIDTH, Grid
 
-PIPE_WIDTH: Final = 110
-HEADER_LINES: Final = 2
 # Rows of a table: longer ones are for browsing, which the screen is for.
 ROWS: Final = 20
 
 
 def print_page(snapshot: Snapshot, title: str, window_s: float) -> None:
     """Print the page on stdout, as wide as the terminal."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE_WIDTH
     history = History()
     marks = Marks(title, 0.0, window_s)
     for line in heading_lines(snapshot, history, marks, width):

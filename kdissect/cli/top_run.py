@@ -19,7 +19,7 @@ from kdissect.live.counting.lines import line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
 from kdissect.live.privileges import ThreadCheck
-from kdissect.live.sources import Asked, told_filter
+from kdissect.live.sources import Asked, filter_text
 from kdissect.live.watcher import Watcher
 
 
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     def title(self) -> str:
         """Description of the packet source."""
         if self.asked.interfaces:
-            filter_ = told_filter(self.asked, self.options)
+            filter_ = filter_text(self.asked, self.options)
             return f"{', '.join(self.asked.interfaces)}: {filter_}"
         return ", ".join("stdin" if name == "-" else name for name in self.asked.sources)
 

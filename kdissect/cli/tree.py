@@ -150,9 +150,13 @@ def _outcome(exchange: "DissectedExchange") -> str:
     if exchange.latency_ns is not None:
         text += f" after {duration(exchange.latency_ns)}"
         parts = [
-            f"{name} {duration(ns)}"
-            for name in ("queue", "wait", "work")
-            if (ns := getattr(exchange, f"{name}_ns"))
+            f"{part} {duration(ns)}"
+            for part, ns in (
+                ("queue", exchange.queue_ns),
+                ("wait", exchange.wait_ns),
+                ("broker time", exchange.work_ns),
+            )
+            if ns
         ]
         text += f" ({', '.join(parts)})" if parts else ""
     if exchange.error:

@@ -45,7 +45,7 @@ COLUMNS: Final = (
         for end, word in (("low", "below"), ("high", "above"))
     ],
     Column("rank_error", SHARE, "", "by how much the rank of a percentile may be off"),
-    Column("waited", SHARE, "", "share of all latency that was asked for (wait)"),
+    Column("waited", SHARE, "", "long-poll share: wait as a share of all latency"),
     Column("requests", INT64, "", "all exchanges"),
     Column("failed", INT64, "", "those with an error in the response"),
     Column("unanswered", INT64, "", "those without the response they asked for"),
@@ -81,8 +81,8 @@ class Asked(NamedTuple):
     def keys(self) -> dict[str, str]:
         """SQL expressions of `by`, valid in DuckDB and Spark."""
         window = f"(request_start_ns - request_start_ns % {self.window_ns})"
-        told = {"client": CLIENT, "window": window}
-        return {name: told.get(name, name) for name in self.by}
+        values = {"client": CLIENT, "window": window}
+        return {name: values.get(name, name) for name in self.by}
 
 
 def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: str | None) -> Asked:
@@ -140,28 +140,28 @@ class Group:
             if row[name] is not None:
                 union.update(module.hll_sketch.deserialize(row[name]))
 
-    def told(self, of: str) -> dict[str, Any]:
+    def values_of(self, of: str) -> dict[str, Any]:
         """Columns of the answer."""
         counters = self.counters
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "exchanges": counters["answered"],
             "requests": counters["exchanges"],
             "max_ns": self.largest[f"{of}_max_ns"],
             "waited": counters["wait_sum_ns"] / max(counters["latency_sum_ns"], 1),
             **percentiles(self.times[of]),
         }
-        for name in told.keys() & WITHIN:  # no time exceeds the largest
-            if told[name] is not None:
-                told[name] = min(told[name], told["max_ns"])
+        for name in values.keys() & WITHIN:  # no time exceeds the largest
+            if values[name] is not None:
+                values[name] = min(values[name], values["max_ns"])
         same = ("failed", "unanswered", "throttled", "request_bytes", "response_bytes",
                 "records", "record_bytes")  # fmt: skip
-        told |= {name: counters[name] for name in same}
+        values |= {name: counters[name] for name in same}
         for name, union in self.sets.items():
             found = union.get_result()
-            told[name] = round(found.get_estimate())
-            told[f"{name}_low"] = floor(found.get_lower_bound(STD_DEVS))
-            told[f"{name}_high"] = ceil(found.get_upper_bound(STD_DEVS))
-        return told
+            values[name] = round(found.get_estimate())
+            values[f"{name}_low"] = floor(found.get_lower_bound(STD_DEVS))
+            values[f"{name}_high"] = ceil(found.get_upper_bound(STD_DEVS))
+        return values
 
 
 def percentiles(sketch: Any) -> dict[str, Any]:
@@ -172,13 +172,13 @@ def percentiles(sketch: Any) -> dict[str, Any]:
     error = sketch.normalized_rank_error(False) if sketch.is_estimation_mode() else 0.0
     # One more rank, as exact percentiles interpolate between two values.
     off = error + 1 / sketch.n
-    told = {"rank_error": error}
+    row = {"rank_error": error}
     for name, rank in PERCENTILES.items():
         ranks = (rank, max(0.0, rank - off), min(1.0, rank + off))
         middle, low, high = [sketch.get_quantile(one, True) for one in ranks]
         values = round(middle), floor(low * (1 - FLOAT)), ceil(high * (1 + FLOAT))
-        told |= dict(zip((f"{name}_ns", f"{name}_low_ns", f"{name}_high_ns"), values, strict=True))
-    return told
+        row |= dict(zip((f"{name}_ns", f"{name}_low_ns", f"{name}_high_ns"), values, strict=True))
+    return row
 
 
 class Groups:
@@ -203,9 +203,9 @@ class Groups:
 
         made = []
         for key, group in self.groups.items():
-            told = group.told(self.asked.of)
-            if told["exchanges"]:
-                made.append(dict(zip(self.asked.by, key, strict=True)) | told)
+            values = group.values_of(self.asked.of)
+            if values["exchanges"]:
+                made.append(dict(zip(self.asked.by, key, strict=True)) | values)
         made.sort(key=lambda row: place_of(row, self.asked.by))
         names = [*self.asked.by, *[column.name for column in COLUMNS]]
         return pa.Table.from_pylist(made, schema_of(ROLLED, names))

@@ -123,7 +123,7 @@ def seen(location: str) -> tuple[int, int]:
 
 def files_in(directory: str, recursive: bool = False) -> list[Stored]:
     """Files of a directory in a store by name; empty if the directory does not exist."""
-    with told(directory):
+    with store_errors(directory):
         system, path = system_at(directory)
         selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
         entries = system.get_file_info(selector)
@@ -133,7 +133,7 @@ def files_in(directory: str, recursive: bool = False) -> list[Stored]:
 
 def directories_in(directory: str, prefix: str) -> list[str]:
     """Subdirectories of a store directory whose names have this prefix, by name."""
-    with told(directory):
+    with store_errors(directory):
         system, path = system_at(directory)
         entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     kind = fs.FileType.Directory
@@ -143,7 +143,7 @@ def directories_in(directory: str, prefix: str) -> list[str]:
 
 def read_bytes(location: str, limit: int | None = None) -> bytes | None:
     """Read a file in a store, None if it does not exist; DatasetError beyond `limit` bytes."""
-    with told(location):
+    with store_errors(location):
         system, path = system_at(location)
         try:
             with system.open_input_file(path) as file:
@@ -157,7 +157,7 @@ def read_bytes(location: str, limit: int | None = None) -> bytes | None:
 
 def write_bytes(location: str, content: bytes) -> None:
     """Write a file in a store, replacing any other."""
-    with told(location):
+    with store_errors(location):
         system, path = system_at(location)
         # Otherwise Arrow would compress by file extension.
         with system.open_output_stream(path, compression=None) as file:
@@ -166,7 +166,7 @@ def write_bytes(location: str, content: bytes) -> None:
 
 def upload(local: Path, location: str) -> None:
     """Upload a file to a store, replacing any other."""
-    with told(location), local.open("rb") as source:
+    with store_errors(location), local.open("rb") as source:
         system, path = system_at(location)
         with system.open_output_stream(path, compression=None) as file:
             shutil.copyfileobj(source, file, BLOCK_SIZE)
@@ -174,7 +174,7 @@ def upload(local: Path, location: str) -> None:
 
 def remove(location: str) -> None:
     """Remove a file from a store, if it exists."""
-    with told(location):
+    with store_errors(location):
         system, path = system_at(location)
         try:
             system.delete_file(path)
@@ -184,7 +184,7 @@ def remove(location: str) -> None:
 
 def remove_below(directory: str) -> None:
     """Remove a directory from a store, if it exists."""
-    with told(directory):
+    with store_errors(directory):
         system, path = system_at(directory)
         system.delete_dir_contents(path, missing_dir_ok=True)
         if system.get_file_info(path).type == fs.FileType.Directory:
@@ -199,7 +199,7 @@ def at_once(function: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> 
 
 
 @contextmanager
-def told(location: str, missing: type[KdissectError] = KdissectError) -> Iterator[None]:
+def store_errors(location: str, missing: type[KdissectError] = KdissectError) -> Iterator[None]:
     """Convert errors of a store to kdissect errors that name the location."""
     try:
         yield
@@ -230,7 +230,7 @@ def system_at(location: str) -> tuple[Any, str]:
 
 
 def _stored(location: str) -> Stored | None:
-    with told(location):
+    with store_errors(location):
         system, path = system_at(location)
         entry = system.get_file_info(path)
     is_file = entry.type == fs.FileType.File

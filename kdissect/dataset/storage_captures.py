@@ -23,8 +23,8 @@ from kdissect.dataset.storage import (
     files_in,
     is_uri,
     seen,
+    store_errors,
     system_at,
-    told,
 )
 from kdissect.errors import CaptureError
 
@@ -61,13 +61,13 @@ class Stream:
 
     def __init__(self, location: str) -> None:
         self.name = location
-        with told(location, CaptureError):
+        with store_errors(location, CaptureError):
             system, path = system_at(location)
             self.file = system.open_input_file(path)
 
     def read(self, size: int) -> bytes:
         """Read at most `size` bytes."""
-        with told(self.name):
+        with store_errors(self.name):
             content: bytes = self.file.read(size)
         return content
 
@@ -127,7 +127,7 @@ def local_copies(locations: Iterable[str]) -> Iterator[dict[str, str]]:
 
 def blocks(location: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
     """Yield the bytes of a capture in a store in blocks."""
-    with told(location, CaptureError):
+    with store_errors(location, CaptureError):
         system, path = system_at(location)
         with system.open_input_file(path) as file:
             stop = file.size() if end is None else min(end, file.size())
@@ -140,7 +140,7 @@ def _below(place: str, part: str, is_last: bool) -> list[str]:
     if not MAGIC.search(part):
         there = f"{place}/{part}"
         return [there] if not is_last or seen(there)[0] >= 0 else []
-    with told(place):
+    with store_errors(place):
         system, path = system_at(place)
         is_deep = part == "**"
         selector = fs.FileSelector(path, recursive=is_deep, allow_not_found=True)

@@ -19,6 +19,8 @@ EXCHANGES_PER_PACKET: Final = (
 )
 BITS_EACH: Final = 60
 MIN_DROPPED: Final = 64  # requests that no longer wait, before the list of them is cut
+# Requests that an early response is compared with: each comparison reads all of it.
+MAX_TRIES: Final = 16
 # Requests that wait longest: a response is nearly always to one of them. Others are found by id.
 NEAR: Final = 16
 
@@ -358,3 +360,8 @@ def note_pending(state: ConnectionState, at: i64) -> None:
         by_id[correlation_id] = [int(at)]
     else:
         places.append(int(at))
+
+
+def early_limit_text(number: int) -> str:
+    """The message of an `early-limit` problem."""
+    return f"{number} responses wait for requests from behind holes; the oldest are let go"

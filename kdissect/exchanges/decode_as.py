@@ -15,7 +15,7 @@ UNDECIDED: Final = -1
 MAX_PORT: Final = 65_535
 
 
-class Told(NamedTuple):
+class DecodeRule(NamedTuple):
     """A protocol of WORDS, "" for none; `broker_side` is OPENER, ACCEPTER or UNDECIDED."""
 
     protocol: str = ""
@@ -29,27 +29,27 @@ class DecodeAs:
         self.ports = ports
         self.endpoints = endpoints
 
-    def find(self, flow: bytes) -> Told:
+    def find(self, flow: bytes) -> DecodeRule:
         """Return a connection's rule; `flow` is its opener's direction (see `Segment.flow`)."""
         width = (len(flow) - 4) // 2
         opener = flow[:width] + flow[-4:-2]
         accepter = flow[width : 2 * width] + flow[-2:]
-        told = chosen(self.endpoints.get(opener, ""), self.endpoints.get(accepter, ""))
-        if told.protocol:
-            return told
+        known = chosen(self.endpoints.get(opener, ""), self.endpoints.get(accepter, ""))
+        if known.protocol:
+            return known
         return chosen(
             self.ports.get(int.from_bytes(opener[-2:], "big"), ""),
             self.ports.get(int.from_bytes(accepter[-2:], "big"), ""),
         )
 
 
-def chosen(opener: str, accepter: str) -> Told:
+def chosen(opener: str, accepter: str) -> DecodeRule:
     """Choose between the rules of two sides; of both the accepter's, with undecided side."""
     if opener and accepter:
-        return Told(accepter)
+        return DecodeRule(accepter)
     if accepter:
-        return Told(accepter, ACCEPTER)
-    return Told(opener, OPENER) if opener else Told()
+        return DecodeRule(accepter, ACCEPTER)
+    return DecodeRule(opener, OPENER) if opener else DecodeRule()
 
 
 def parse_decode_as(texts: Iterable[str]) -> DecodeAs:
@@ -63,11 +63,11 @@ def parse_decode_as(texts: Iterable[str]) -> DecodeAs:
         if word not in WORDS:
             raise KdissectError(f"no protocol {word!r} in {text!r}; there are: {', '.join(WORDS)}")
         if ":" in where:
-            told = endpoints.setdefault(endpoint_bytes(where), word)
+            known = endpoints.setdefault(endpoint_bytes(where), word)
         else:
-            told = ports.setdefault(port_number(where, text), word)
-        if told != word:
-            raise KdissectError(f"{where} cannot be both {told} and {word}")
+            known = ports.setdefault(port_number(where, text), word)
+        if known != word:
+            raise KdissectError(f"{where} cannot be both {known} and {word}")
     return DecodeAs(ports, endpoints)
 
 

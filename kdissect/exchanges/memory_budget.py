@@ -20,7 +20,7 @@ UNDECIDED_BYTES: Final = 1 << 20
 # Approximate bytes of a request, and of its row of each partition, beside frame and records.
 REQUEST_COST: Final = 1024
 PARTITION_COST: Final = 128
-LET_GO_SHARE: Final = 16  # one in so many is dropped when there are too many: amortizes the sort
+EVICTED_SHARE: Final = 16  # one in so many is dropped when there are too many: amortizes the sort
 
 
 class MemoryBudget:
@@ -112,7 +112,7 @@ def oldest_waiting(states: list[ConnectionState]) -> list[tuple[ConnectionState,
     if not times:
         return []
     times.sort()
-    last: i64 = times[(len(times) - 1) // LET_GO_SHARE]
+    last: i64 = times[(len(times) - 1) // EVICTED_SHARE]
     found: list[tuple[ConnectionState, int]] = []
     for state in states:
         at = state.pending_head

@@ -12,7 +12,9 @@ from typing import Final
 
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import (
+    MAX_TRIES,
     ConnectionState,
+    early_limit_text,
     frame_problem,
     may_see_answers,
     new_exchange,
@@ -50,8 +52,6 @@ from kdissect.messages.old_protocols import (
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 
-# Requests that an early response is compared with: each comparison reads all of it.
-MAX_TRIES: Final = 16
 _NOTHING: Final[list[Exchange]] = []
 
 
@@ -65,7 +65,7 @@ class OldConversation:
         sink: FieldSink,
         keeps_frames: bool,
         pending_limit: int,
-        holding: MemoryBudget,
+        budget: MemoryBudget,
     ) -> None:
         self.protocol = protocol
         self.problems: list[Problem] = []
@@ -73,7 +73,7 @@ class OldConversation:
         self._sink = sink
         self._keeps_frames = keeps_frames
         self._pending_limit = pending_limit
-        self._holding = holding
+        self._holding = budget
         self._waiting = OldWaiting()
         self._early: list[Frame] = [early.frame for early in state.early]
         # Number of requests that each of them was compared with.
@@ -84,10 +84,10 @@ class OldConversation:
         state.early = []
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
-    def move_to(self, sink: FieldSink, holding: MemoryBudget) -> None:
+    def move_to(self, sink: FieldSink, budget: MemoryBudget) -> None:
         """Move to another stage."""
         self._sink = sink
-        self._holding = holding
+        self._holding = budget
         for asked in self._waiting.rest():
             asked.facts.sink = sink
 
@@ -117,9 +117,9 @@ class OldConversation:
             exchange.request_frame = frame
         if key not in OLD_APIS[self.protocol]:
             exchange.status |= UNKNOWN_API
-        facts = OldFields(self._sink)
-        self.problems += take_request(api, exchange, facts, frame)
-        asked = Asked(api, exchange, facts)
+        fields = OldFields(self._sink)
+        self.problems += take_request(api, exchange, fields, frame)
+        asked = Asked(api, exchange, fields)
         if self.protocol == KAFKA_07 and not api.response:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.note_tcp_events(frame.tcp_events_at_end)
@@ -222,8 +222,7 @@ class OldConversation:
             done.append(self._orphan(oldest))
         if done and not self._state.has_let_go:
             self._state.has_let_go = True
-            text = f"{len(self._early) + len(done)} responses wait for requests from behind holes"
-            self._problem(frame, "early-limit", f"{text}; the oldest are let go")
+            self._problem(frame, "early-limit", early_limit_text(len(self._early) + len(done)))
         return done
 
     def _answered_id(self, data: bytes) -> int | None:
@@ -288,10 +287,10 @@ def make_conversation(
     sink: FieldSink,
     keeps_frames: bool,
     pending_limit: int,
-    holding: MemoryBudget,
+    budget: MemoryBudget,
 ) -> OldConversation:
     """Create the conversation of a connection with an old protocol, and store it in its state."""
-    made = OldConversation(state, protocol, sink, keeps_frames, pending_limit, holding)
+    made = OldConversation(state, protocol, sink, keeps_frames, pending_limit, budget)
     state.old = made
     return made
 

@@ -27,48 +27,50 @@ MS: Final = 1_000_000
 UNKEPT_BATCHES: Final = "batches without row"
 
 
-def take_request(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame) -> list[Problem]:
+def take_request(api: OldApi, exchange: Exchange, fields: OldFields, frame: Frame) -> list[Problem]:
     """Fill in the request's fields; return what is wrong with it."""
-    read = read_old(api.request, frame.data, int(facts.sink.limit))
-    facts.missing = frame.missing
-    facts.read_request(read, frame.data)
+    read = read_old(api.request, frame.data, int(fields.sink.limit))
+    fields.missing = frame.missing
+    fields.read_request(read, frame.data)
     exchange.api_version = read.body.get("version_id", NULL)
     exchange.correlation_id = read.body.get("correlation_id", NULL)
     exchange.client_id = read.body.get("client_id")
-    exchange.acks = facts.acks
-    exchange.max_wait_ms = facts.max_wait_ms
-    exchange.min_bytes = facts.min_bytes
-    exchange.topic_count = len({row.topic for row in facts.rows})
-    exchange.record_count = facts.record_count
-    exchange.record_bytes = facts.record_bytes
-    exchange.partitions = partitions_of(facts.rows) if facts.rows else None
+    exchange.acks = fields.acks
+    exchange.max_wait_ms = fields.max_wait_ms
+    exchange.min_bytes = fields.min_bytes
+    exchange.topic_count = len({row.topic for row in fields.rows})
+    exchange.record_count = fields.record_count
+    exchange.record_bytes = fields.record_bytes
+    exchange.partitions = partitions_of(fields.rows) if fields.rows else None
     if frame.is_cut:
         forget_counts(exchange)
     if exchange.status & UNKNOWN_API:
         return []
-    return check_side(api, exchange, facts, frame, read, REQUEST_FAILED)
+    return check_side(api, exchange, fields, frame, read, REQUEST_FAILED)
 
 
-def take_response(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame) -> list[Problem]:
-    """Fill in the response's fields; `facts` are those of the request. Return what is wrong."""
-    read = read_old(api.response, frame.data, int(facts.sink.limit))
-    facts.missing = frame.missing
-    facts.corrupt_records = ""
-    facts.read_response(exchange.dialect, read, frame.data)
-    exchange.partitions = partitions_of(facts.rows) if facts.rows else None
-    exchange.record_count = facts.record_count
-    exchange.record_bytes = facts.record_bytes
+def take_response(
+    api: OldApi, exchange: Exchange, fields: OldFields, frame: Frame
+) -> list[Problem]:
+    """Fill in the response's fields; `fields` are those of the request. Return what is wrong."""
+    read = read_old(api.response, frame.data, int(fields.sink.limit))
+    fields.missing = frame.missing
+    fields.corrupt_records = ""
+    fields.read_response(exchange.dialect, read, frame.data)
+    exchange.partitions = partitions_of(fields.rows) if fields.rows else None
+    exchange.record_count = fields.record_count
+    exchange.record_bytes = fields.record_bytes
     is_whole = read.error is None and not frame.is_cut
-    if facts.errors:
-        exchange.errors = facts.errors
-    if facts.errors or is_whole:
-        exchange.error_count = len(facts.errors)
-        exchange.error_code = facts.errors[0].code if facts.errors else 0
+    if fields.errors:
+        exchange.errors = fields.errors
+    if fields.errors or is_whole:
+        exchange.error_count = len(fields.errors)
+        exchange.error_code = fields.errors[0].code if fields.errors else 0
     if is_whole and api.key in (FETCH, MULTIFETCH):
         settle_fetch(exchange)
     if frame.is_cut:
         forget_counts(exchange)
-    return check_side(api, exchange, facts, frame, read, RESPONSE_FAILED)
+    return check_side(api, exchange, fields, frame, read, RESPONSE_FAILED)
 
 
 def forget_counts(exchange: Exchange) -> None:
@@ -82,7 +84,7 @@ def forget_counts(exchange: Exchange) -> None:
 
 
 def check_side(
-    api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame, read: OldRead, failed: int
+    api: OldApi, exchange: Exchange, fields: OldFields, frame: Frame, read: OldRead, failed: int
 ) -> list[Problem]:
     """Set the status of a side; return what is wrong with it. `failed` is its status bit."""
     if frame.missing:
@@ -90,23 +92,23 @@ def check_side(
         return []
     side = "request" if failed == REQUEST_FAILED else "response"
     name = f"{PROTOCOLS[exchange.dialect]} {api.name} {side}"
-    told: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     left = len(frame.data) - read.end
     if read.error is not None:
         exchange.status |= failed
-        told.append((f"undecodable-{side}", f"cannot decode {name}: {read.error}"))
+        problems.append((f"undecodable-{side}", f"cannot decode {name}: {read.error}"))
     elif left:
         exchange.status |= LEFTOVER
         text = f"{name}: {left} bytes left over at byte {read.end} of {len(frame.data)}"
-        told.append((f"leftover-{side}", text))
-    if read.left_out or facts.unkept_batches:
-        counts = ((read.left_out, "elements left out"), (facts.unkept_batches, UNKEPT_BATCHES))
+        problems.append((f"leftover-{side}", text))
+    if read.left_out or fields.unkept_batches:
+        counts = ((read.left_out, "elements left out"), (fields.unkept_batches, UNKEPT_BATCHES))
         texts = ", ".join(f"{count} {what}" for count, what in counts if count)
-        told.append(("decoded-limit", f"{name}: {texts}"))
-        facts.unkept_batches = 0
-    if facts.corrupt_records:
-        told.append(("corrupt-records", f"{name}: {facts.corrupt_records}"))
-    return [frame_problem(frame, kind, text, exchange.exchange_id) for kind, text in told]
+        problems.append(("decoded-limit", f"{name}: {texts}"))
+        fields.unkept_batches = 0
+    if fields.corrupt_records:
+        problems.append(("corrupt-records", f"{name}: {fields.corrupt_records}"))
+    return [frame_problem(frame, kind, text, exchange.exchange_id) for kind, text in problems]
 
 
 def settle_fetch(exchange: Exchange) -> None:

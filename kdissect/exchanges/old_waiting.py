@@ -5,14 +5,12 @@ time, without a scan of all.
 """
 
 from bisect import bisect_left, bisect_right
-from typing import Final
 
+from kdissect.exchanges.connection_state import MIN_DROPPED
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import OldApi
 from kdissect.protocol.readers import NULL
-
-MIN_DROPPED: Final = 64  # requests that no longer wait, before the list of them is cut
 
 
 class Asked:

@@ -32,10 +32,12 @@ from kdissect.errors import DecodeError, Problem
 from kdissect.exchanges.body_reader import BodyReader
 from kdissect.exchanges.broker_side import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.connection_state import (
+    MAX_TRIES,
     NOBODY,
     ConnectionState,
     EarlyResponse,
     drop_pending,
+    early_limit_text,
     find_pending,
     frame_problem,
     may_see_answers,
@@ -87,7 +89,7 @@ from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import INSIDE, OWN_PAST, Connection
+from kdissect.streams.events import CACHE_SIZE, INSIDE, OWN_PAST, Connection
 
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
@@ -97,16 +99,12 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 LATE_NS: Final = 1_000_000_000
 
 # Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a
-# few of a round, and a client that uses one id for all has as many as it lets wait. Requests that
-# an early response is compared with: each comparison reads all of it.
+# few of a round, and a client that uses one id for all has as many as it lets wait.
 MAX_SHARED: Final = 256
-MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
 # Kafka of any release: 0.7 if the bytes show it, the drafts of 2012 never.
 AUTO: Final = -1
-
-NUMBER_OF_PLACES: Final = 1024  # a power of two
 
 _NOTHING: Final[list[Exchange]] = []
 
@@ -145,10 +143,10 @@ class Exchanges:
         self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
-        self.fitting = LayoutFit(self.bodies.plans)
+        self.layout_fit = LayoutFit(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
-        self._places: list[ConnectionState | None] = [None] * NUMBER_OF_PLACES
+        self._cache: list[ConnectionState | None] = [None] * CACHE_SIZE
         # The result for nearly every response: one exchange, in a reused list.
         self._alone: list[Exchange] = [NOBODY]
 
@@ -165,7 +163,7 @@ class Exchanges:
         """End a connection: return its unanswered requests, and its final state."""
         state = self.state_of(connection)
         self.states.pop(connection.id, None)
-        self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
+        self._cache[connection.id & (CACHE_SIZE - 1)] = None
         left = state.pending[state.pending_head :]
         self.bodies.begin_guesses()
         if left and connection.unframed >> (1 - state.request_direction) & 1:
@@ -197,7 +195,7 @@ class Exchanges:
     def take_in(self, state: ConnectionState) -> None:
         """Take the state of a connection that another `Exchanges` has brought forward."""
         self.states[state.connection.id] = state
-        self._places[state.connection.id & (NUMBER_OF_PLACES - 1)] = None
+        self._cache[state.connection.id & (CACHE_SIZE - 1)] = None
         for frame in [*state.held, *[early.frame for early in state.early]]:
             self.holding.add(frame)
         for exchange in state.pending[state.pending_head :]:
@@ -206,7 +204,7 @@ class Exchanges:
     def forget(self, connection: Connection) -> None:
         """Forget a connection that has been brought forward elsewhere; it held no frames."""
         state = self.states.pop(connection.id, None)
-        self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
+        self._cache[connection.id & (CACHE_SIZE - 1)] = None
         if state is not None:
             for exchange in state.pending[state.pending_head :]:
                 self.holding.remove_request(exchange)
@@ -245,15 +243,15 @@ class Exchanges:
 
     def state_of(self, connection: Connection) -> ConnectionState:
         """State of a connection, created on first use."""
-        at = connection.id & (NUMBER_OF_PLACES - 1)
-        near = self._places[at]
+        at = connection.id & (CACHE_SIZE - 1)
+        near = self._cache[at]
         if near is not None and near.connection is connection:
             return near
         state = self.states.get(connection.id)
         if state is None:
             state = self.make_state(connection)
             self.states[connection.id] = state
-        self._places[at] = state
+        self._cache[at] = state
         return state
 
     def make_state(self, connection: Connection) -> ConnectionState:
@@ -262,15 +260,15 @@ class Exchanges:
         state.dialect = self.dialect
         if self.rules is None:
             return state
-        told = self.rules.find(connection.flow)
-        if told.broker_side != UNDECIDED:
-            state.request_direction = 1 - told.broker_side
+        rule = self.rules.find(connection.flow)
+        if rule.broker_side != UNDECIDED:
+            state.request_direction = 1 - rule.broker_side
             state.broker_side_by = "user"
-        if told.protocol in PROTOCOLS:
-            state.dialect = PROTOCOLS.index(told.protocol)
+        if rule.protocol in PROTOCOLS:
+            state.dialect = PROTOCOLS.index(rule.protocol)
             state.is_told = True
-        elif told.protocol:
-            state.protocol = "excluded" if told.protocol == EXCLUDED else told.protocol
+        elif rule.protocol:
+            state.protocol = "excluded" if rule.protocol == EXCLUDED else rule.protocol
         return state
 
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
@@ -331,7 +329,7 @@ class Exchanges:
         return dialect == AUTO and is_request_07(data, size)
 
     def _is_convincing_kafka(self, data: bytes, size: i64) -> bool:
-        if self.fitting.request(data, size) == NOT or self.fitting.may_be_response(data):
+        if self.layout_fit.request(data, size) == NOT or self.layout_fit.may_be_response(data):
             return False
         return len(data) == size or (len(data) >= 10 and i64(read_i16_be(data, 8)) > 0)
 
@@ -470,7 +468,7 @@ class Exchanges:
 
     def _weigh(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         """Handle a possible request of a connection that is not confirmed as Kafka."""
-        if is_proof(self.fitting, frame):
+        if is_proof(self.layout_fit, frame):
             return self._believe(state, frame)
         self._hold(state, frame)
         return _NOTHING
@@ -570,7 +568,7 @@ class Exchanges:
         state.connection.history_used |= OWN_PAST
         if state.connection.counts[frame.direction].gaps == 0:
             return at
-        answer = Answer(self.fitting, frame)
+        answer = Answer(self.layout_fit, frame)
         for _ in range(MAX_SHARED):
             if answer.may_be_to(pending[at]):
                 return at
@@ -618,8 +616,8 @@ class Exchanges:
         is_asked = state.connection.counts[max(0, state.request_direction)].packets > 0
         if done and is_asked and not state.has_let_go:
             state.has_let_go = True
-            text = f"{len(state.early) + len(done)} responses wait for requests from behind holes"
-            self._problem(early.frame, "early-limit", f"{text}; the oldest are let go")
+            text = early_limit_text(len(state.early) + len(done))
+            self._problem(early.frame, "early-limit", text)
         return done
 
     def _meet_early(self, state: ConnectionState, exchange: Exchange) -> list[Exchange]:
@@ -668,7 +666,7 @@ class Exchanges:
     def _may_answer(self, exchange: Exchange, early: EarlyResponse) -> bool:
         """Whether an early response is to the newest request, whose id it has."""
         early.tries += 1
-        return may_answer(self.fitting, exchange, early.frame)
+        return may_answer(self.layout_fit, exchange, early.frame)
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
         """Set the outcome without an answer; unknown where answers may be missing."""

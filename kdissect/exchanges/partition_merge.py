@@ -5,6 +5,7 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from kdissect.messages.batches import ANY_NUMBER
 from kdissect.messages.partitions import (
     AT_BATCH_COUNT,
     AT_CODEC,
@@ -22,7 +23,6 @@ from kdissect.protocol.readers import NULL
 
 NO_PARTITION: Final = 1 << 32  # in place of a number that a row does not have
 PARTITION_BITS: Final = 33
-ANY_NUMBER: Final = 1 << 62
 
 
 def merge_partitions(

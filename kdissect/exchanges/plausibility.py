@@ -20,12 +20,12 @@ SMALL_ID: Final = 0xFFFF  # counters, lengths and flags of other protocols are b
 MANY: Final = 3  # answers that repeat small ids
 
 
-def is_proof(fitting: LayoutFit, frame: Frame) -> bool:
+def is_proof(layout_fit: LayoutFit, frame: Frame) -> bool:
     """Whether a possible request is proof of Kafka."""
     data = frame.data
     if len(data) >= 10 and i64(read_i16_be(data, 8)) > 0:
         return True
-    return frame.missing == 0 and fitting.request(data, frame.size) != NOT
+    return frame.missing == 0 and layout_fit.request(data, frame.size) != NOT
 
 
 def is_answered(state: ConnectionState) -> bool:

@@ -43,8 +43,8 @@ class ProtocolDetector(Probe):
 
     def __init__(self, exchanges: Exchanges) -> None:
         self.exchanges = exchanges
-        self.requests = RequestSearch(exchanges.fitting)
-        self.responses = ResponseSearch(exchanges.fitting, exchanges.bodies.candidates)
+        self.requests = RequestSearch(exchanges.layout_fit)
+        self.responses = ResponseSearch(exchanges.layout_fit, exchanges.bodies.candidates)
 
     def ends_first(self, connection: Connection) -> i64:
         """See `Probe.ends_first`: requests determine the responses."""
@@ -107,14 +107,14 @@ class ProtocolDetector(Probe):
         if i64(read_i16_be(window.data, start + CLIENT_ID)) <= 0:
             return NOT_HERE
         stop = min(start + 4 + size, seen)
-        fitting = self.requests.fitting
-        before = fitting.steps
-        fit = fitting.request_in(window.data, start + 4, stop, size)
-        window.work += fitting.steps - before
+        layout_fit = self.requests.layout_fit
+        before = layout_fit.steps
+        fit = layout_fit.request_in(window.data, start + 4, stop, size)
+        window.work += layout_fit.steps - before
         if fit == NOT:
             return NOT_HERE
         if state.request_direction < 0:
-            if fitting.may_be_response(window.data[start + 4 : min(start + 8, stop)]):
+            if layout_fit.may_be_response(window.data[start + 4 : min(start + 8, stop)]):
                 return NOT_HERE
             state.request_direction = direction
             state.broker_side_by = "content"
@@ -180,14 +180,14 @@ class ProtocolDetector(Probe):
         Clients may have a port that brokers have, too. A segment must begin with it: requests
         inside records begin anywhere.
         """
-        told = state.request_direction
+        direction_before = state.request_direction
         state.request_direction = -1
         found = self.requests.find(state, window)
         if found >= 0 and window.is_start(found):
             state.request_direction = direction
             state.broker_side_by = "content"
             return found
-        state.request_direction = told
+        state.request_direction = direction_before
         return NOT_HERE
 
     def _find_response(

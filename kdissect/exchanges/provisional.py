@@ -13,34 +13,34 @@ KAFKA_PROTOCOL: Final = "kafka"
 
 
 def until_now(
-    exchanges: Exchanges, connection: Connection, facts: SessionProperties | None
+    exchanges: Exchanges, connection: Connection, session: SessionProperties | None
 ) -> ConnectionState:
-    """State of an open connection for its row; `facts` are of its TLS."""
+    """State of an open connection for its row; `session` are of its TLS."""
     known = exchanges.states.get(int(connection.id))
-    told = exchanges.make_state(connection)
+    copy = exchanges.make_state(connection)
     if known is not None:
-        copy_told(known, told)
-    if facts is not None:
-        note_tls(exchanges, told, facts)
-    if told.protocol in ("", "other"):
-        seen = "proxy" if told.has_proxy_header else told.protocol
-        told.protocol = protocol_without_kafka(connection, seen)
-    told.login.end(False, not told.misses_answers, told.protocol == KAFKA_PROTOCOL)
-    return told
+        copy_fields(known, copy)
+    if session is not None:
+        note_tls(exchanges, copy, session)
+    if copy.protocol in ("", "other"):
+        seen = "proxy" if copy.has_proxy_header else copy.protocol
+        copy.protocol = protocol_without_kafka(connection, seen)
+    copy.login.end(False, not copy.misses_answers, copy.protocol == KAFKA_PROTOCOL)
+    return copy
 
 
-def copy_told(known: ConnectionState, told: ConnectionState) -> None:
+def copy_fields(known: ConnectionState, copy: ConnectionState) -> None:
     """Copy the fields that the table of connections needs."""
-    told.request_direction = known.request_direction
-    told.broker_side_by = known.broker_side_by
-    told.protocol = known.protocol
-    told.exchange_count = known.exchange_count
-    told.misses_answers = known.misses_answers
-    told.software_name = known.software_name
-    told.software_version = known.software_version
-    told.has_proxy_header = known.has_proxy_header
-    told.proxied_ip = known.proxied_ip
-    told.proxied_port = known.proxied_port
+    copy.request_direction = known.request_direction
+    copy.broker_side_by = known.broker_side_by
+    copy.protocol = known.protocol
+    copy.exchange_count = known.exchange_count
+    copy.misses_answers = known.misses_answers
+    copy.software_name = known.software_name
+    copy.software_version = known.software_version
+    copy.has_proxy_header = known.has_proxy_header
+    copy.proxied_ip = known.proxied_ip
+    copy.proxied_port = known.proxied_port
     login = Login()
     login.mechanism = known.login.mechanism
     login.user = known.login.user
@@ -49,15 +49,15 @@ def copy_told(known: ConnectionState, told: ConnectionState) -> None:
     login.is_open = known.login.is_open
     login.is_past = known.login.is_past
     login.is_missed = known.login.is_missed
-    told.login = login
+    copy.login = login
 
 
-def note_tls(exchanges: Exchanges, state: ConnectionState, facts: SessionProperties) -> None:
+def note_tls(exchanges: Exchanges, state: ConnectionState, session: SessionProperties) -> None:
     """Set the protocol of a connection of which only TLS was recognized."""
-    if state.protocol == "" and facts.plaintext_bytes == 0:
+    if state.protocol == "" and session.plaintext_bytes == 0:
         state.protocol = "tls"
     if state.request_direction < 0:
         decide_sides(state, exchanges.ports, exchanges.brokers)
-    if state.request_direction < 0 and facts.client_direction >= 0:
-        state.request_direction = facts.client_direction
+    if state.request_direction < 0 and session.client_direction >= 0:
+        state.request_direction = session.client_direction
         state.broker_side_by = "content"

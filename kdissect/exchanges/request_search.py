@@ -31,15 +31,21 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.layout_fit import EXACT, NOT, LayoutFit
-from kdissect.framing.frame_search import NOT_HERE, WAIT, Window
+from kdissect.framing.frame_search import (
+    FRAME_STEPS,
+    GUESS_STEPS,
+    NOT_HERE,
+    TOLD_SIZE,
+    TRUST,
+    WAIT,
+    Window,
+)
 
-TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
 HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
 # Where a guess is worthwhile: with a size of at least MIN_SIZE. Zeros are skipped quickly.
 GUESS: Final = re.compile(rb"(?!\0\0\0[\0-\x07])" + HEADER.pattern)
 HEADER_SIZE: Final = 8
-TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
 CLIENT_ID: Final = 12  # offset of the length of a client id in a frame with its size field
 JUDGED_SIZE: Final = 12  # size field, key, version and correlation id
 MIN_SIZE: Final = 8
@@ -49,9 +55,6 @@ ID_STEP: Final = 1000  # requests that may be lost in a hole
 MAX_PRODUCE: Final = 0xFFFF  # key 0 and any version, as one number
 TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that decode
 
-# Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
-GUESS_STEPS: Final = 8
-FRAME_STEPS: Final = 8
 # End of a chain that was not trusted: at the end of the window, else
 BROKEN: Final = -2
 HOLED: Final = -3
@@ -62,12 +65,12 @@ FLAGS: Final = 16
 class RequestSearch:
     """Implements `Probe.find_start` for the side that sends requests."""
 
-    def __init__(self, fitting: LayoutFit) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit) -> None:
+        self.layout_fit = layout_fit
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """Return the first guess that holds; NOT_HERE, or WAIT for a possible one."""
-        judge = Judge(self.fitting, state, window)
+        judge = Judge(self.layout_fit, state, window)
         wait_at: i64 = -1
         need: i64 = 0
         is_likely = False
@@ -106,12 +109,12 @@ class Judge:
     """
 
     __slots__ = (
-        "fitting", "state", "window", "known", "is_hinted", "is_known_side", "_fits", "_walked",
+        "layout_fit", "state", "window", "known", "is_hinted", "is_known_side", "_fits", "_walked",
         "_ends",
     )  # fmt: skip
 
-    def __init__(self, fitting: LayoutFit, state: ConnectionState, window: Window) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit, state: ConnectionState, window: Window) -> None:
+        self.layout_fit = layout_fit
         self.state = state
         self.window = window
         self.known = state.last_client_id.encode() if state.last_client_id else b""
@@ -220,12 +223,12 @@ class Judge:
             return known
         window = self.window
         stop = min(at + 4 + size, seen)
-        fitting = self.fitting
-        before = fitting.steps
-        fit = fitting.request_in(window.data, at + 4, stop, size)
-        window.work += fitting.steps - before
+        layout_fit = self.layout_fit
+        before = layout_fit.steps
+        fit = layout_fit.request_in(window.data, at + 4, stop, size)
+        window.work += layout_fit.steps - before
         may_be_either = fit != NOT and not self.is_known_side
-        if may_be_either and fitting.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
+        if may_be_either and layout_fit.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
             fit = NOT
         self._fits[at] = fit
         return fit

@@ -16,17 +16,19 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, LayoutFit
-from kdissect.framing.frame_search import NOT_HERE, Window
+from kdissect.framing.frame_search import (
+    FRAME_STEPS,
+    GUESS_STEPS,
+    NOT_HERE,
+    TOLD_SIZE,
+    TRUST,
+    Window,
+)
 from kdissect.streams.acknowledged import REORDER_NS
 
-TRUST: Final = 3
 SURE: Final = TRUST + 2  # a higher score adds no certainty
 MAX_SIZE: Final = (100 << 20) + (64 << 10)
 MIN_SIZE: Final = 4
-TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
-# Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
-GUESS_STEPS: Final = 8
-FRAME_STEPS: Final = 8
 # End of a chain that was not trusted: at the end of the window, else
 BROKEN: Final = -1
 HOLED: Final = -2
@@ -44,10 +46,10 @@ class Judge:
     which it was walked in the same standing: `_ends` holds the result.
     """
 
-    __slots__ = ("fitting", "pending", "window", "_indices", "_fits", "_ends")
+    __slots__ = ("layout_fit", "pending", "window", "_indices", "_fits", "_ends")
 
-    def __init__(self, fitting: LayoutFit, pending: list[Exchange], window: Window) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit, pending: list[Exchange], window: Window) -> None:
+        self.layout_fit = layout_fit
         self.pending = pending
         self.window = window
         self._indices: dict[int, list[int]] = {}
@@ -127,7 +129,7 @@ class Judge:
             if score >= trust and is_aligned:
                 return start
             score = min(score, SURE)
-            key = standing(at, asked, score, trust, is_aligned, may_be_nested)
+            key = chain_state(at, asked, score, trust, is_aligned, may_be_nested)
             known = self._ends.get(key)
             if known is not None:
                 ended = known
@@ -178,16 +180,16 @@ class Judge:
         if known >= 0:
             return known
         window = self.window
-        fitting = self.fitting
+        layout_fit = self.layout_fit
         stop = min(at + 4 + size, seen)
-        before = fitting.steps
-        fit = fitting.response_in(key, version, window.data, at + 4, stop, size)
-        window.work += fitting.steps - before
+        before = layout_fit.steps
+        fit = layout_fit.response_in(key, version, window.data, at + 4, stop, size)
+        window.work += layout_fit.steps - before
         self._fits[place] = fit
         return fit
 
 
-def standing(
+def chain_state(
     at: i64, asked: i64, score: i64, trust: i64, is_aligned: bool, may_be_nested: bool
 ) -> i64:
     """State on which the rest of a chain depends, behind the frame at `at`."""

@@ -17,14 +17,21 @@ from mypy_extensions import i64
 from kdissect.exchanges.candidates import Candidates
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.layout_fit import LayoutFit
-from kdissect.exchanges.response_judge import FRAME_STEPS, GUESS_STEPS, MAX_SIZE, MIN_SIZE, Judge
-from kdissect.framing.frame_search import JOINED_EACH, NOT_HERE, WAIT, Window
+from kdissect.exchanges.request_search import ID_STEP
+from kdissect.exchanges.response_judge import MAX_SIZE, MIN_SIZE, Judge
+from kdissect.framing.frame_search import (
+    FRAME_STEPS,
+    GUESS_STEPS,
+    JOINED_EACH,
+    NOT_HERE,
+    WAIT,
+    Window,
+)
 from kdissect.streams.acknowledged import REORDER_NS
 
 MAX_ASKED: Final = 64  # waiting requests whose ids are searched for
 CHAIN: Final = 3
 TELLING_SIZE: Final = 24
-ID_STEP: Final = 1000
 
 FIRST_SEARCH: Final = 1 << 10  # bytes searched for all ids at first, then twice as many each time
 
@@ -75,15 +82,15 @@ class Needles:
 class ResponseSearch:
     """Implements `Probe.find_start` for the side that sends responses."""
 
-    def __init__(self, fitting: LayoutFit, candidates: Candidates) -> None:
-        self.fitting = fitting
+    def __init__(self, layout_fit: LayoutFit, candidates: Candidates) -> None:
+        self.layout_fit = layout_fit
         self.candidates = candidates
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """Return the first guess that holds; NOT_HERE, or WAIT for a possible one."""
         pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
         ids = Needles({pack(">i", exchange.correlation_id) for exchange in pending}, window)
-        judge = Judge(self.fitting, pending, window)
+        judge = Judge(self.layout_fit, pending, window)
         at = window.start
         wait_at: i64 = -1
         need: i64 = 0

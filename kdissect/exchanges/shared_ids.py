@@ -39,10 +39,10 @@ class Answer:
     It is read once for each distinct layout of theirs, however many they are.
     """
 
-    __slots__ = ("_fitting", "_frame", "_fits", "_named")
+    __slots__ = ("_layout_fit", "_frame", "_fits", "_named")
 
-    def __init__(self, fitting: LayoutFit, frame: Frame) -> None:
-        self._fitting = fitting
+    def __init__(self, layout_fit: LayoutFit, frame: Frame) -> None:
+        self._layout_fit = layout_fit
         self._frame = frame
         # By API key and version, and by API key.
         self._fits: dict[int, int] = {}
@@ -67,7 +67,7 @@ class Answer:
         known = self._fits.get(layout, -1)
         if known < 0:
             frame = self._frame
-            known = self._fitting.response(key, version, frame.data, frame.size)
+            known = self._layout_fit.response(key, version, frame.data, frame.size)
             self._fits[layout] = known
         return known
 
@@ -75,24 +75,24 @@ class Answer:
         """Topic and partition of each entry of the response, read as an answer to the request."""
         known = self._named.get(exchange.api_key)
         if known is None:
-            known = answered_partitions(self._fitting, exchange, self._frame.data)
+            known = answered_partitions(self._layout_fit, exchange, self._frame.data)
             self._named[exchange.api_key] = known
         return known
 
 
-def may_answer(fitting: LayoutFit, exchange: Exchange, frame: Frame) -> bool:
+def may_answer(layout_fit: LayoutFit, exchange: Exchange, frame: Frame) -> bool:
     """Whether the response in `frame` may answer a request, see `Answer`."""
-    return Answer(fitting, frame).may_be_to(exchange)
+    return Answer(layout_fit, frame).may_be_to(exchange)
 
 
 def answered_partitions(
-    fitting: LayoutFit, exchange: Exchange, data: bytes
+    layout_fit: LayoutFit, exchange: Exchange, data: bytes
 ) -> frozenset[tuple[str, int]]:
     """Topic and partition of each entry of a whole response in the request's layout."""
     key = exchange.api_key
     sink = FieldSink(Interner(), {})
     try:
-        plan = fitting.plans.get(key, exchange.api_version, True)
+        plan = layout_fit.plans.get(key, exchange.api_version, True)
         plan.run(data, response_body_offset(key, exchange.api_version, data), sink)
     except DecodeError:
         return frozenset()

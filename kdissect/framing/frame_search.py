@@ -28,6 +28,8 @@ MORE_SHARE: Final = 8
 # The smallest Kafka request with its size field: fewer bytes are not enough for a probe, so they
 # wait.
 PROBE_SIZE: Final = 14
+TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
+TRUST: Final = 3  # score from which a guess is trusted
 # Memory of an event in addition to its bytes, so tiny segments count too; and all waiting data of
 # one direction: 26 000 segments of a byte, where WINDOW in segments of 1448 bytes takes 1.1 MiB.
 EVENT_COST: Final = 160
@@ -36,6 +38,9 @@ MAX_COST: Final = 4 * WINDOW
 # A step is about 16 instructions. Joining 16 bytes is one, an event in the window 4.
 JOINED_EACH: Final = 16
 EVENT_STEPS: Final = 4
+# Steps of a guess, and of a frame of its chain, in addition to reading it.
+GUESS_STEPS: Final = 8
+FRAME_STEPS: Final = 8
 # Steps of one search, for each byte of the window: searching takes 1, evaluating chains of the
 # smallest frames 50 to 150. And some for small windows: trying all layouts on a few responses.
 STEPS_EACH: Final = 160

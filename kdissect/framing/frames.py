@@ -42,6 +42,7 @@ from kdissect.framing.frame_search import (
     part_of,
 )
 from kdissect.streams.events import (
+    CACHE_SIZE,
     CLOSED_BY_RST,
     FIRST_SEEN,
     INSIDE,
@@ -62,7 +63,6 @@ MAX_HELD: Final = 128 << 20
 MAX_FAILURES: Final = 8  # impossible sizes before a direction is ignored
 TRUSTED_FRAMES: Final = 16  # consecutive frames after which earlier failures are forgiven
 
-NUMBER_OF_PLACES: Final = 1024  # a power of two
 
 SEARCHING: Final = 0
 AT_SIZE: Final = 1
@@ -247,7 +247,7 @@ class Frames:
 
     __slots__ = (
         "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
-        "_from_opener", "_from_accepter", "_counts", "_told", "_no_framing", "_places", "frame",
+        "_from_opener", "_from_accepter", "_counts", "_told", "_no_framing", "_cache", "frame",
         "steps", "searches",
     )  # fmt: skip
 
@@ -277,7 +277,7 @@ class Frames:
         # Framing states that are found without looking up their connection.
         nowhere = Connection(-1, 0, b"", 0, 0)
         self._no_framing = FramingState(nowhere, OPENER)
-        self._places = [self._no_framing] * NUMBER_OF_PLACES
+        self._cache = [self._no_framing] * CACHE_SIZE
         # Result of the last `step` that returned one.
         self.frame = Frame(nowhere, OPENER, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
@@ -378,7 +378,7 @@ class Frames:
     ) -> None:
         """Take over a connection from another `Frames`."""
         opener, accepter = framings
-        self._leave_places(connection)
+        self._drop_cached(connection)
         if opener is not None:
             self._from_opener[connection] = opener
         if accepter is not None:
@@ -406,11 +406,11 @@ class Frames:
                     self._held -= framing.held
         self._from_opener.pop(connection, None)
         self._from_accepter.pop(connection, None)
-        self._leave_places(connection)
+        self._drop_cached(connection)
 
     def _framing(self, connection: Connection, direction: i64) -> FramingState:
-        at = (connection.id << 1 | direction) & (NUMBER_OF_PLACES - 1)
-        framing = self._places[at]
+        at = (connection.id << 1 | direction) & (CACHE_SIZE - 1)
+        framing = self._cache[at]
         if framing.connection is connection and framing.direction == direction:
             return framing
         table = self._from_opener if direction == OPENER else self._from_accepter
@@ -418,14 +418,14 @@ class Frames:
         if found is None:
             found = FramingState(connection, direction)
             table[connection] = found
-        self._places[at] = found
+        self._cache[at] = found
         return found
 
-    def _leave_places(self, connection: Connection) -> None:
+    def _drop_cached(self, connection: Connection) -> None:
         """Invalidate the cached framing states of the connection."""
-        at = connection.id << 1 & (NUMBER_OF_PLACES - 1)
-        self._places[at] = self._no_framing
-        self._places[at + 1] = self._no_framing
+        at = connection.id << 1 & (CACHE_SIZE - 1)
+        self._cache[at] = self._no_framing
+        self._cache[at + 1] = self._no_framing
 
     def _cut(self, framing: FramingState, chunk: Chunk, frames: list[Frame]) -> None:
         """Process a new chunk."""
@@ -754,7 +754,7 @@ class Frames:
         connection = end.connection
         opener = self._from_opener.pop(connection, None)
         accepter = self._from_accepter.pop(connection, None)
-        self._leave_places(connection)
+        self._drop_cached(connection)
         self._told.discard(connection)
         framed = [0, 0]
         skipped = [0, 0]

@@ -7,9 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from kdissect.errors import KdissectError
-from kdissect.limits import Limits
-
-MIB: Final = 1 << 20
+from kdissect.limits import MIB, Limits
 
 # Python, Arrow and the packages of the screen and the metrics.
 PROCESS_BYTES: Final = 160 * MIB

@@ -15,8 +15,10 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.dissection.dissector import ALL, NO_BODIES, NO_PARTITIONS, NO_RECORD_ROWS, Dissector
 from kdissect.errors import Problem
+from kdissect.limits import MIB
 from kdissect.live.listener import Status
 from kdissect.live.memory import give_back
 
@@ -29,7 +31,6 @@ LEFT_OUT: Final = (
     (NO_PARTITIONS, {"partitions", "batches"}),
 )
 
-SECOND_NS: Final = 1_000_000_000
 CPU_NS: Final = 3 * SECOND_NS  # interval over which CPU is measured
 FULL: Final = 0.5
 CALM: Final = 0.1
@@ -46,8 +47,6 @@ SILENT_NS: Final = 60 * SECOND_NS
 ENDED_SHARE: Final = 16
 # Longest time without a check whether to stop.
 LONGEST_PAUSE_S: Final = 0.5
-
-MIB: Final = 1 << 20
 
 
 class Pressure(NamedTuple):

@@ -10,7 +10,7 @@ from kdissect.errors import KdissectError
 from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import EXCLUDED, parse_decode_as
 from kdissect.sources.delay_buffer import DelayBuffer
-from kdissect.sources.packet_source import PacketSource
+from kdissect.sources.packet_source import DEFAULT_SNAPLEN, PacketSource
 from kdissect.sources.pipe_source import PipeSource, is_piped
 from kdissect.sources.recorded_source import RecordedSource
 from kdissect.sources.tail import TailSource
@@ -18,7 +18,6 @@ from kdissect.sources.tail import TailSource
 # Time between a packet and the key log line that it needs: a client writes the line when it has
 # the server's hello.
 KEY_DELAY_S: Final = 0.25
-DEFAULT_SNAPLEN: Final = 262_144
 DEFAULT_BUFFER: Final = 64 << 20
 WAYS: Final = ("auto", "ring", "scapy")
 
@@ -100,7 +99,7 @@ def wanted_ports(options: Options) -> list[int]:
     return sorted(ports - {port for port, word in rules.ports.items() if word == EXCLUDED})
 
 
-def told_filter(asked: Asked, options: Options) -> str:
+def filter_text(asked: Asked, options: Options) -> str:
     """Description of an interface's capture filter."""
     ports = ", ".join(map(str, wanted_ports(options)))
     text = "all of TCP" if asked.all_ports else f"TCP ports {ports}"

@@ -223,7 +223,7 @@ class Watcher:
         while at < len(packets) or self.dissector.is_behind:
             self._hand_on(1)
             if self._rows_since_tick > ROWS_OF_TICK:
-                self._tell_listeners()
+                self._notify_listeners()
             if not self._pulse():
                 packets = packets[:at]
             at = self.dissector.feed_from(packets, at)
@@ -301,9 +301,9 @@ class Watcher:
         self.shedder.judge(status, self.clock(), self.dissector)
         self._dissect([])
         self._hand_on(1)
-        self._tell_listeners(status._replace(level=self.shedder.level))
+        self._notify_listeners(status._replace(level=self.shedder.level))
 
-    def _tell_listeners(self, status: Status | None = None) -> None:
+    def _notify_listeners(self, status: Status | None = None) -> None:
         """Call the listeners' tick."""
         self._rows_since_tick = 0
         status = status or self.status()

@@ -6,19 +6,11 @@ Only valid batches of magic 2 are counted here; `records.scan_batches` handles t
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from kdissect.messages.batches import CODEC_MASK, Batch
+from kdissect.messages.batches import CODEC_MASK, MAGIC_AT, PREFIX_SIZE, Batch
 from kdissect.messages.compressed_frames import claimed_size
+from kdissect.messages.headers import SIGN32, U32
 from kdissect.messages.partitions import MIXED_CODEC, codec_of
-from kdissect.messages.records import (
-    CRC_AT,
-    HEADER_SIZE,
-    MAGIC_AT,
-    OFFSET_MAX,
-    PACKED_RATIO,
-    PREFIX_SIZE,
-    SIGN32,
-    U32,
-)
+from kdissect.messages.records import CRC_AT, HEADER_SIZE, OFFSET_MAX, PACKED_RATIO
 from kdissect.protocol.readers import NULL
 
 

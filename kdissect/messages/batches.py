@@ -11,6 +11,13 @@ from kdissect.errors import CorruptRecords
 from kdissect.messages.varints import read_varint
 from kdissect.protocol.readers import NULL
 
+PREFIX_SIZE: Final = 12  # of magic 0 to 2: offset and size, which the size does not count
+MAGIC_AT: Final = 16
+# A record takes 7 bytes or more, a `Record` takes 128: 100 MiB of the smallest would take 2 GB.
+RECORD_LIMIT: Final = 4_000_000
+ANY_NUMBER: Final = 1 << 62
+INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
+
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_MASK: Final = 0x08
 TRANSACTIONAL_MASK: Final = 0x10

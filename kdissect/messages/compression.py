@@ -22,6 +22,10 @@ from mypy_extensions import i64
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.messages.compressed_frames import (
+    LZ4,
+    SNAPPY,
+    XERIAL_HEADER_SIZE,
+    ZSTD,
     check_zstd_frames,
     claimed_snappy_size,
     correct_lz4_checksum,
@@ -31,9 +35,6 @@ from kdissect.messages.compressed_frames import (
 
 NONE: Final = 0
 GZIP: Final = 1
-SNAPPY: Final = 2
-LZ4: Final = 3
-ZSTD: Final = 4
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # The largest request a broker takes by default (socket.request.max.bytes, 100 MiB): a batch that
@@ -51,7 +52,6 @@ GZIP_WINDOW: Final = 31  # zlib: 15 bits of window, +16 for the gzip header and 
 ZSTD_WINDOW_LIMIT: Final = 1 << 27  # required of every reader, and used by level 22
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-XERIAL_HEADER_SIZE: Final = 16
 
 thread = threading.local()  # a zstd context is 3 times the price of unpacking a small batch
 
@@ -77,7 +77,7 @@ def decompress(codec: i64, data: bytes, limit: i64 = DECOMPRESSED_LIMIT, magic: 
         raise CorruptRecords(f"zstd in message format {magic}, which does not know it")
     else:
         raise CorruptRecords(f"unknown codec {codec}")
-    return output.joined()
+    return output.concatenated()
 
 
 class Output:
@@ -107,7 +107,7 @@ class Output:
         if size > self.limit - self.size:
             raise DecompressionLimit(f"unpacks to more than the limit of {self.limit} bytes")
 
-    def joined(self) -> bytes:
+    def concatenated(self) -> bytes:
         """Return the whole output."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 

@@ -15,13 +15,12 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body, decode_body, decode_message
+from kdissect.messages.memberships import JOIN_GROUP, SYNC_GROUP
 from kdissect.messages.redaction import redacted
 from kdissect.messages.telemetry import decode_metrics
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_int16
 
-JOIN_GROUP: Final = 11
-SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 ENVELOPE: Final = 58
 PUSH_TELEMETRY: Final = 72

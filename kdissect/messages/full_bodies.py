@@ -9,12 +9,9 @@ from typing import Any, Final
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
 from kdissect.messages.enum_names import with_names
-from kdissect.messages.internal_topics import (
-    CLUSTER_METADATA,
-    CLUSTER_METADATA_ID,
-    opened_record,
-)
+from kdissect.messages.internal_topics import CLUSTER_METADATA_ID, opened_record
 from kdissect.messages.layout_choice import LAYOUT, REQUEST, RESPONSE, Body
+from kdissect.messages.metadata_topics import CLUSTER_METADATA
 from kdissect.messages.partitions import Partitions
 from kdissect.messages.records import Budget, decode_records
 from kdissect.messages.unpacking import Unpacking

@@ -17,11 +17,11 @@ from kdissect.errors import DecodeError, UnknownApi
 from kdissect.messages.embedded import opened
 from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
 from kdissect.messages.layout_choice import LAYOUT, Body, decode_message
+from kdissect.messages.metadata_topics import CLUSTER_METADATA
 from kdissect.messages.redaction import redacted
 from kdissect.protocol.notation import load_file
 from kdissect.protocol.primitives import read_int16, read_unsigned_varint
 
-CLUSTER_METADATA: Final = "__cluster_metadata"
 CLUSTER_METADATA_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # always, in every cluster
 COORDINATORS: Final = {
     "__consumer_offsets": "group-coordinator",

@@ -17,7 +17,10 @@ from mypy_extensions import i64
 from kdissect.errors import CorruptRecords
 from kdissect.messages.batches import (
     CODEC_MASK,
+    INT64_MAX,
     LOG_APPEND_TIME,
+    MAGIC_AT,
+    PREFIX_SIZE,
     TIMESTAMP_TYPE_MASK,
     Batch,
     Record,
@@ -27,16 +30,13 @@ from kdissect.messages.compressed_frames import claimed_size
 from kdissect.messages.compression import decompress
 
 OFFSET_SIZE: Final = 8
-PREFIX_SIZE: Final = 12  # offset and size, not included in the size
 CRC_AT: Final = 12
-MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 17
 TIMESTAMP_AT: Final = 18
 MAGIC_0_BODY_AT: Final = 18
 MAGIC_1_BODY_AT: Final = 26
 MAGIC_0_MIN: Final = 26  # MAGIC_0_BODY_AT + two size fields
 MAGIC_1_MIN: Final = 34
-INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def scan_message(data: bytes, start: i64, end: i64, magic: i64, batches: list[Batch]) -> str:

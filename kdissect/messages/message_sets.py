@@ -17,7 +17,15 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
-from kdissect.messages.batches import Batch, BatchScan, Budget, Record, RecordScan
+from kdissect.messages.batches import (
+    ANY_NUMBER,
+    RECORD_LIMIT,
+    Batch,
+    BatchScan,
+    Budget,
+    Record,
+    RecordScan,
+)
 from kdissect.messages.compressed_frames import claimed_size
 from kdissect.messages.compression import DECOMPRESSED_LIMIT, decompress
 
@@ -27,7 +35,6 @@ MAGIC_1_HEADER: Final = 6  # and attributes
 CODEC_MASK: Final = 3
 LAST_CODEC: Final = 2
 POSITION_MAX: Final = 0x7FFF_FFFF_0000_0000  # any int32 can be added without wrapping
-ANY_NUMBER: Final = 1 << 62
 # Nested wrappers: no writer produces them, the readers of 0.7 accept them. Each is a level of
 # recursion, and all of them together may decompress to the limit once.
 NESTING_LIMIT: Final = 8
@@ -35,8 +42,6 @@ NESTING_LIMIT: Final = 8
 # MiB could hold millions of them.
 INNER_WRAPPER_LIMIT: Final = 1_000
 DAMAGED_LIMIT: Final = 1_000
-# A message may take 9 bytes, a `Record` takes 128: 100 MiB of the smallest would take 1.4 GB.
-RECORD_LIMIT: Final = 4_000_000
 
 
 def scan_set(data: bytes, start: i64, end: i64, position: i64, most: i64 = ANY_NUMBER) -> BatchScan:

@@ -12,12 +12,7 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.messages.message_sets import is_whole_set
-
-PRODUCE: Final = 0
-FETCH: Final = 1
-MULTIFETCH: Final = 2
-MULTIPRODUCE: Final = 3
-OFFSETS: Final = 4
+from kdissect.messages.old_protocols import FETCH, MULTIFETCH, OFFSETS, PRODUCE
 
 TOPIC_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 MAX_TOPIC: Final = 255

@@ -11,9 +11,8 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import CorruptRecords
-from kdissect.messages.batches import Batch, Budget, RecordScan
+from kdissect.messages.batches import PREFIX_SIZE, Batch, Budget, RecordScan
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
-from kdissect.messages.legacy_records import PREFIX_SIZE
 from kdissect.messages.message_sets import SIZE_SIZE, read_set_within
 from kdissect.messages.records import (
     charge,

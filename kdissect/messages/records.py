@@ -24,9 +24,14 @@ from mypy_extensions import i64
 from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.limits import UNPACKED_RATIO
 from kdissect.messages.batches import (
+    ANY_NUMBER,
     CODEC_MASK,
     CONTROL_TYPES,
+    INT64_MAX,
     LOG_APPEND_TIME,
+    MAGIC_AT,
+    PREFIX_SIZE,
+    RECORD_LIMIT,
     TIMESTAMP_TYPE_MASK,
     Batch,
     BatchScan,
@@ -36,6 +41,7 @@ from kdissect.messages.batches import (
 )
 from kdissect.messages.compressed_frames import claimed_size
 from kdissect.messages.compression import CODECS, DECOMPRESSED_LIMIT, decompress
+from kdissect.messages.headers import SIGN32, U32
 from kdissect.messages.legacy_records import (
     check_inner_crc,
     check_messages_crc,
@@ -65,26 +71,18 @@ __all__ = [
     "scan_batches",
 ]
 
-PREFIX_SIZE: Final = 12  # offset and size, which the size does not count
 ENTRY_MIN: Final = 26  # the smallest message, magic 0 with neither key nor value
 HEADER_SIZE: Final = 61
 
-MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 CRC_FROM: Final = 21  # the broker may rewrite the bytes before it
 
-U32: Final = 0xFFFF_FFFF
-SIGN32: Final = 0x8000_0000  # exclusive or with it, minus it, extends the sign of 32 bits
 # Offsets to which any 32-bit delta can be added: none of them is NULL, and none wraps.
 OFFSET_MAX: Final[i64] = 0x3FFF_FFFF_0000_0000
-INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 INT64_MIN: Final = -INT64_MAX - 1
 
 # Each costs an exception (2 µs): 100 MiB of zeros would be 100 million of them.
 DAMAGED_RECORD_LIMIT: Final = 1_000
-
-# A record may take 7 bytes, a `Record` takes 128: 100 MiB of the smallest would take 2 GB.
-RECORD_LIMIT: Final = 4_000_000
 
 # The best compression ratio: a zstd block of 4 bytes represents 128 KiB.
 PACKED_RATIO: Final = 32_768
@@ -94,7 +92,6 @@ PACKED_RATIO: Final = 32_768
 LARGE_RATIO: Final = 16
 # Of any message: producers send batches of 1 MiB at most by default, of any compression ratio.
 UNPACKED_FLOOR: Final = 16 << 20
-ANY_NUMBER: Final = 1 << 62
 
 # Approximate bytes of memory, as values for `show`.
 SHOWN_BATCH_BYTES: Final = 2_048

@@ -20,18 +20,16 @@ def losses(seen: Context) -> Iterator[Finding]:
     if not whole or missing < LOST * whole:
         return
     parts = {
-        "dropped while capturing": network.capture_lost_bytes,
-        "cut off by a snap length": network.cut_bytes,
-        "lost by the capture or the network": missing
-        - network.capture_lost_bytes
-        - network.cut_bytes,
+        "dropped by capture": network.capture_lost_bytes,
+        "cut off by snaplen": network.cut_bytes,
+        "lost by capture or network": missing - network.capture_lost_bytes - network.cut_bytes,
     }
     why = ", ".join(f"{size(number)} {name}" for name, number in parts.items() if number > 0)
     yield Finding(
         "capture-loses-packets",
         PROBLEM if missing >= MUCH * whole else WARNING,
         f"The capture lacks {size(missing)} of payload ({share(missing, whole)}): {why}; "
-        "what was in them is missing below",
+        "the counts below do not include it",
         {"missing_bytes": missing, "share": missing / whole, "cut_bytes": network.cut_bytes},
         {},
         seen.summary.totals.first_time_ns,

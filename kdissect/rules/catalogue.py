@@ -25,8 +25,9 @@ KINDS: Final = {
         "health",
     ),
     "connections-encrypted": Kind(
-        "connections of TLS cannot be read, and are all of the traffic or a tenth of it",
-        "Give the secrets of the sessions with --keylog.",
+        "TLS connections cannot be decrypted, and are a tenth of the payload or more, or all "
+        "there is",
+        "Pass the secrets of the sessions with --keylog.",
         "table connections",
     ),
     "failover-blackout": Kind(
@@ -37,7 +38,7 @@ KINDS: Final = {
     ),
     "replicas-missing": Kind(
         "NOT_ENOUGH_REPLICAS: fewer replicas in sync than min.insync.replicas",
-        "Bring the missing brokers back; acks=all cannot write until then.",
+        "Restart the missing brokers; producers with acks=all cannot write until then.",
         "failovers",
     ),
     "produce-latency-slow-follower": Kind(
@@ -47,14 +48,13 @@ KINDS: Final = {
         "acks",
     ),
     "broker-stalls": Kind(
-        "a broker held requests of one client or more for 0.5 s or longer of its own work, "
-        "overlapping",
+        "broker time of overlapping requests, of one client or more, is 0.5 s or longer",
         "Look at the broker's garbage collection, disks and host at that time.",
         "slowest --of work",
     ),
     "broker-refuses-connections": Kind(
         "3 connections or more were reset before a byte, or their SYN was never answered",
-        "See whether the broker runs and listens there, or a firewall is between.",
+        "Check whether the broker runs and listens there, and for a firewall in between.",
         "health",
     ),
     "authentication-fails": Kind(
@@ -64,7 +64,7 @@ KINDS: Final = {
     ),
     "authorization-fails": Kind(
         "an answer with one of the AUTHORIZATION_FAILED codes",
-        "Give the user the right, or the client the right resource.",
+        "Grant the user the ACL, or correct the resource name in the client.",
         "errors",
     ),
     "duplicates-in-log": Kind(
@@ -73,109 +73,108 @@ KINDS: Final = {
         "delivery",
     ),
     "produce-gave-up": Kind(
-        "the last try of a batch ended with an error that is no failover's",
-        "See what the producer did with the records: it may have dropped them.",
+        "the last attempt of a batch ended with an error that is not part of a failover",
+        "Check what the producer did with the records: it may have dropped them.",
         "delivery",
     ),
     "session-timeout": Kind(
         "a group lost a member that did not leave",
-        "See why it was silent: killed, paused, or cut off; session.timeout.ms is how long the "
-        "others waited.",
+        "Check why it was silent: killed, paused, or disconnected; session.timeout.ms is how "
+        "long its partitions stalled.",
         "rebalances",
     ),
     "max-poll-exceeded": Kind(
-        "a member left because its poll interval was over",
-        "Raise max.poll.interval.ms, lower max.poll.records, or make the processing faster.",
+        "a member left because it exceeded its poll interval",
+        "Raise max.poll.interval.ms, lower max.poll.records, or speed up processing.",
         "rebalances",
     ),
     "rebalance-storm": Kind(
-        "a group rebalanced 5 times or more, and more than once in 30 s on average, or stood "
-        "still for a tenth of the time",
-        "Find who joins and leaves: crashes, short time-outs, deployments one by one.",
+        "a group rebalanced 5 times or more, and more than once in 30 s on average, or "
+        "stalled for a tenth of the time",
+        "Find the members that join and leave: crashes, short timeouts, rolling deployments.",
         "rebalances",
     ),
     "hanging-transaction": Kind(
         "a transaction is or was open for longer than transaction.timeout.ms, or a minute where "
         "that is not known: its producer does not end it",
-        "Find its producer, or abort it (kafka-transactions.sh): read_committed consumers stand "
-        "still behind it.",
+        "Find its producer, or abort it (kafka-transactions.sh): read_committed consumers stall "
+        "behind it.",
         "transactions",
     ),
     "transactional-id-taken-over": Kind(
-        "another producer began with the same transactional id, and ended a transaction",
-        "Give each instance an id of its own, unless it was a restart.",
+        "another producer with the same transactional id aborted an open transaction",
+        "Use a unique id for each instance, unless it was a restart.",
         "transactions",
     ),
     "broker-slow": Kind(
-        "p99 of what a broker works on an API is 100 ms or more, or 50 ms and 5 times that of "
-        "others",
+        "p99 of the broker time of an API is 100 ms or more, or 50 ms and 5 times that of other "
+        "brokers",
         "Look at that broker's disks and request handlers.",
         "latency --of work --by api,broker",
     ),
     "network-makes-p99": Kind(
         "60 % or more of a client's p99 of 50 ms or more are gone without the exchanges, 3 or "
-        "more, that met retransmissions or full windows, of which there were 3 or more",
-        "Look at the way between the two, and at who does not read (zero windows).",
+        "more, that had retransmissions or full windows, of which there were 3 or more",
+        "Look at the network between the two, and for receivers that do not read (zero windows).",
         "health",
     ),
     "throttled-by-quota": Kind(
-        "brokers state throttle times; a problem from 1 s on",
-        "Raise the quota, or make the client ask for less.",
+        "responses have throttle times; a problem from 1 s on",
+        "Raise the quota, or reduce the load of the client.",
         "traffic --by client",
     ),
     "consumer-lag-grows": Kind(
-        "a group is 1 000 records or more behind, and half more than at the start",
-        "See what the group does: fewer members, slow processing, a rebalance.",
+        "lag of a group is 1 000 records or more, and half more than at the start",
+        "Check the group: fewer members, slow processing, a rebalance.",
         "lag",
     ),
     "consumer-behind": Kind(
-        "a group is 10 000 records or more behind, and no less than at the start",
+        "lag of a group is 10 000 records or more, and no less than at the start",
         "It does not catch up: add members or partitions.",
         "lag",
     ),
     "commit-skips-records": Kind(
         "a group committed beyond what it had been delivered",
-        "See who committed: an operator's reset, or a client that counts wrong.",
+        "Check the committer: an operator's offset reset, or a bug in the client.",
         "commits",
     ),
     "requests-unanswered": Kind(
-        "3 requests or more, and 1 % of them, have no answer; those that wait for records or for "
-        "others are left out",
-        "See whether clients gave up (request.timeout.ms) or the broker went away.",
+        "3 requests or more, and 1 % of them, have no response; APIs that wait for records or for "
+        "other members are left out",
+        "Check whether clients timed out (request.timeout.ms) or the broker stopped.",
         "show",
     ),
     "produce-sent-again": Kind(
-        "batches were sent again because no answer came, or not in time",
-        "See why the broker was late; without idempotence the records may be there twice.",
+        "batches were retried because no response came, or not in time",
+        "Check why the broker was late; without idempotence the records may be duplicated.",
         "retries",
     ),
     ERROR + "CODE": Kind(
         "an error code that no other finding explains and that is not part of the protocol; a "
-        "problem when clients that write or read meet it and cannot try again",
+        "problem when clients that write or read receive it and cannot retry",
         "The sentence says what it means and what to do.",
         "errors",
     ),
     "rebalance-stops-group": Kind(
-        "a rebalance for whose cause there is no finding kept partitions from everybody for 1 s "
-        "or longer",
+        "a rebalance for whose cause there is no finding left partitions unread for 1 s or "
+        "longer",
         "Use cooperative assignors and static members, or the consumer protocol (KIP-848).",
         "rebalances",
     ),
     "client-breaks-on-4.0": Kind(
-        "a client uses a version that Kafka 4.0 does not have, and does not ask for versions or "
-        "takes the old one all the same",
+        "a client uses a version that Kafka 4.0 removed, and does not negotiate versions or uses "
+        "the old one regardless",
         "Upgrade the client's library before the brokers.",
         "upgrade",
     ),
     "client-may-break-on-4.0": Kind(
-        "the same of a client that might do better with newer brokers",
+        "the same, for a client that may negotiate a newer version with newer brokers",
         "Upgrade the client's library, or try it with a newer broker.",
         "upgrade",
     ),
     "connection-churn": Kind(
-        "a client connected again 20 times or more, with connections that lasted 10 s at the "
-        "median or less",
-        "Make one client and keep it; see whether logins or versions are refused.",
+        "a client reconnected 20 times or more, with a median connection lifetime of 10 s or less",
+        "Create one client and reuse it; check whether logins or versions are rejected.",
         "health",
     ),
     "connections-reset": Kind(
@@ -186,7 +185,7 @@ KINDS: Final = {
     "metadata-storm": Kind(
         "100 Metadata requests or more of one client, more than one a second, and no fewer than "
         "a fifth of what it produces and fetches",
-        "See whether it asks for a topic that is not there, or is made anew for each message.",
+        "Check whether it requests a topic that does not exist, or is created anew per message.",
         "traffic --by client",
     ),
     "long-transaction": Kind(
@@ -196,67 +195,66 @@ KINDS: Final = {
     ),
     "transactions-abort": Kind(
         "5 transactions or more of one id were aborted",
-        "Look at the producer's log for what made it abort.",
+        "Look for the cause in the producer's log.",
         "transactions",
     ),
     "records-delivered-again": Kind(
-        "a group was delivered 10 records or more of a topic again",
+        "10 records or more of a topic were redelivered to a group",
         "Commit before leaving, and more often; see the rebalances.",
         "commits",
     ),
     "static-member-restart": Kind(
-        "a static member came back with a new member id",
-        "Nothing: static membership is for that.",
+        "a static member rejoined with a new member id",
+        "Nothing: this is what static membership is for.",
         "rebalances",
     ),
     "messages-undecoded": Kind(
-        "0.1 % or more of the payload on Kafka's connections could not be read",
+        "0.1 % or more of the payload on Kafka connections could not be decoded",
         "See the problems; a wrong port or protocol: --decode-as.",
         "table problems",
     ),
     "single-record-batches": Kind(
-        "a client's batches, 100 or more, have one record in 80 % of the cases",
+        "80 % of a client's batches, 100 or more, have one record",
         "Set linger.ms, and do not flush after each record.",
         "traffic --by client",
     ),
     "empty-polls": Kind(
-        "a client fetches 20 times a second or more, and gets nothing in 90 % of them",
+        "a client fetches 20 times a second or more, and 90 % of the responses are empty",
         "Raise fetch.max.wait.ms or fetch.min.bytes.",
         "traffic --by client",
     ),
     "partition-skew": Kind(
-        "a topic of 3 partitions or more has over half of its bytes, and twice the fair share, in "
-        "one",
+        "one partition of a topic of 3 or more has over half of its bytes, and twice its share",
         "Look for a hot key.",
         "traffic",
     ),
     "may-lose-records": Kind(
-        "producers ask for acks=0 or 1",
-        "Set acks=all where records matter.",
+        "producers use acks=0 or 1",
+        "Set acks=all where records must not be lost.",
         "delivery",
     ),
     "fetch-mostly-long-poll": Kind(
-        "p99 of Fetch is 100 ms or more, and 80 % of its latency was asked for",
-        "Nothing: consumers wait for records. Look at the p99 of work instead.",
+        "p99 of Fetch is 100 ms or more, and 80 % of its latency is long poll",
+        "Nothing: consumers wait for records. Look at the p99 of broker time instead.",
         "latency --by api",
     ),
     "not-asked": Kind(
-        "the engine gave up on a question",
-        "Ask it alone, with more memory.",
+        "the engine could not run an analysis",
+        "Run it alone, with more memory.",
         "",
     ),
     "no-kafka": Kind(
-        "there is not one exchange",
+        "there are no exchanges",
         "Name the port (--port), or the secrets of TLS (--keylog).",
         "table connections",
     ),
     "healthy": Kind(
-        "there is no problem and no warning; else only the latencies are told (`latencies`)",
+        "there is no problem and no warning; else only the latencies are reported (`latencies`)",
         "Look at the tables below.",
         "latency",
     ),
     "latencies": Kind(
-        "always, when something was produced or fetched and `healthy` is not said",
+        "always, when something was produced or fetched and `healthy` is not reported",
         "Compare with what clients measure themselves.",
         "latency",
     ),

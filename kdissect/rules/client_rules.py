@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from kdissect.rules.context import SECOND_NS, Context, Wanted, number
+from kdissect.analysis.dimensions import SECOND_NS
+from kdissect.rules.context import Context, Wanted, number
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import (
@@ -56,15 +57,15 @@ def is_failing(brokers: Collection[str]) -> Wanted:
 
 def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
     refused, silent = rows.total("refused"), rows.total("no_answer")
-    told = [f"refused {counted(refused, 'connection')}"] if refused else []
-    told += [f"did not answer {counted(silent, 'connection')}"] if silent else []
+    parts = [f"refused {counted(refused, 'connection')}"] if refused else []
+    parts += [f"did not answer {counted(silent, 'connection')}"] if silent else []
     addresses = list(dict.fromkeys(str(row["client_ip"]) for row in rows))
     number = rows.distinct("client_ip", len(addresses))
     ending = "; other connections there went well" if is_there else "; none there ever went well"
     return Finding(
         "broker-refuses-connections",
         WARNING if is_there else PROBLEM,
-        f"{listed(brokers, 'broker')} {' and '.join(told)} of "
+        f"{listed(brokers, 'broker')} {' and '.join(parts)} of "
         f"{listed(addresses, 'address', number)}"
         f"{ending}",
         {"refused": refused, "no_answer": silent},
@@ -205,13 +206,13 @@ def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding
     for row in rows:
         by_client.setdefault(client_of(row), Rows()).append(row)
     clients = rows.distinct(CLIENT, len(by_client))
-    told = [_old(client, those) for client, those in list(by_client.items())[:NAMED]]
+    parts = [_old(client, those) for client, those in list(by_client.items())[:NAMED]]
     word = "break" if is_certain else "may break"
     if clients == 1:
-        text = f"{told[0]} and {'breaks' if is_certain else word} on Kafka 4.0"
+        text = f"{parts[0]} and {'breaks' if is_certain else word} on Kafka 4.0"
     else:
         rest = f"; and {count(clients - NAMED)} more" if clients > NAMED else ""
-        text = f"{count(clients)} clients {word} on Kafka 4.0: {'; '.join(told)}{rest}"
+        text = f"{count(clients)} clients {word} on Kafka 4.0: {'; '.join(parts)}{rest}"
     apis = list(dict.fromkeys(str(row["api"]) for row in rows))
     # Brokers without the version close the connection: they run that release already.
     refused = sum(seen.apis[api].unanswered for api in apis if api in seen.apis)

@@ -1,19 +1,20 @@
 """Input of the rules: the counters of a pass, and the evidence queried."""
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kdissect.analysis.brokers import PEER
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.analysis.summary.summary import Summary
 from kdissect.rules.evidence_rows import ROWS, Chosen, Row, Rows, in_ns
 from kdissect.rules.indicators import Indicators
 
+PEERS: Final = re.compile(PEER)  # client ids of brokers and controllers
 Wanted = Callable[[Row], object]
 # Rows kept by all groups of one evidence together, beside the first of each.
 GROUPED_ROWS: Final = 10 * ROWS
-SECOND_NS: Final = 1_000_000_000
-MS: Final = 1_000_000
 
 
 @dataclass(frozen=True)

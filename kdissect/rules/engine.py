@@ -38,7 +38,7 @@ RULES: Final[tuple[Rule, ...]] = (
 EXPLAINED: Final = {
     "failover-blackout": OF_LEADERSHIP,
     "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
-    "transactional-id-taken-over": ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"),
+    "transactional-id-taken-over": produce_rules.DECIDED,
     "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
 }  # fmt: skip
 OF_REBALANCES: Final = (

@@ -1,14 +1,13 @@
 """Findings about failures: error codes, logins, ACLs, failovers, unanswered requests."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.analysis.brokers import PEER
+from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
-from kdissect.rules.context import SECOND_NS, Context, number, time_ns
+from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, named, several, their
@@ -43,7 +42,6 @@ AT_FIRST: Final = frozenset((
 ))  # fmt: skip
 # Failures of the broker itself, whatever was asked.
 OF_BROKERS: Final = frozenset(("UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE"))
-PEERS: Final = re.compile(PEER)
 SETTLED_NS: Final = 5 * SECOND_NS
 EXAMPLE: Final = 60
 MESSAGE: Final = 80  # characters of a broker's own message
@@ -51,7 +49,7 @@ MESSAGE: Final = 80  # characters of a broker's own message
 WAITING_APIS: Final = frozenset((
     "Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "FetchSnapshot", "BrokerHeartbeat",
 ))  # fmt: skip
-FEW: Final = 3
+FEW: Final = 3  # requests, and names of APIs
 UNANSWERED_SHARE: Final = 0.01
 
 
@@ -247,12 +245,12 @@ def unanswered(seen: Context) -> Iterator[Finding]:
     if not is_some and not (left and left == asked):
         return
     worst = sorted((row for row in rows if row.unanswered), key=lambda row: -row.unanswered)
-    told = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
+    parts = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
     yield Finding(
         "requests-unanswered",
         WARNING,
         f"{counted(left, 'request')} of {count(asked)} ({share(left, asked)}) got no answer: "
-        f"{told}",
+        f"{parts}",
         {"unanswered": left, "share": left / asked},
         {"apis": [row.api for row in worst]},
         seen.summary.totals.first_time_ns,

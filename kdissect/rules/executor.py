@@ -95,16 +95,16 @@ def _rows(
 
 def _row(titles: Sequence[str], values: Sequence[Any], most: int) -> dict[str, Any]:
     """A row of evidence, with texts from the wire cut to what a page can show."""
-    told = (cut(value, most) if isinstance(value, str) else value for value in values)
-    return dict(zip(titles, told, strict=True))
+    texts = (cut(value, most) if isinstance(value, str) else value for value in values)
+    return dict(zip(titles, texts, strict=True))
 
 
 def _selection(table: str, chosen: Sequence[str]) -> str:
     kinds = {column.name: column.type for column in TABLES[table].columns}
-    told = []
+    columns = []
     for name in chosen:
         if kinds[name] == TIME:
-            told += [f'"{name}"::TIMESTAMPTZ AS "{name}"', f'epoch_ns("{name}") AS "{name}_ns"']
+            columns += [f'"{name}"::TIMESTAMPTZ AS "{name}"', f'epoch_ns("{name}") AS "{name}_ns"']
         else:
-            told.append(f'"{name}"')
-    return ", ".join(told)
+            columns.append(f'"{name}"')
+    return ", ".join(columns)

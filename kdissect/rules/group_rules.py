@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kdissect.rules.context import SECOND_NS, Context, Wanted, number, time_ns
+from kdissect.analysis.dimensions import SECOND_NS
+from kdissect.rules.context import Context, Wanted, number, time_ns
 from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, listed, named, their

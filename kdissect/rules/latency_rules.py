@@ -1,12 +1,11 @@
 """Findings about latency: brokers, followers, the network, quotas; and typical values."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.analysis.brokers import PEER
+from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.rules.context import MS, SECOND_NS, Context, number, time_ns
+from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, column_of, listed, several, their
@@ -21,12 +20,12 @@ SLOWER: Final = 5.0  # times the median, of other brokers or of the API
 HALF: Final = 0.5
 POLLED_NS: Final = 100 * MS
 POLLED: Final = 0.8
-TROUBLED: Final = 3
+DEGRADED: Final = 3
 NETWORK_NS: Final = 50 * MS
 NETWORK: Final = 0.6  # share of p99
 MANY: Final = 3  # requests
 SLOWER_FOLLOWER: Final = 2  # times the others
-TOLD: Final = ("Produce", "Fetch", "ShareFetch")
+MAIN_APIS: Final = ("Produce", "Fetch", "ShareFetch")
 # APIs that a broker handles alone: no waiting for others, the controller or a failed login.
 OWN: Final = frozenset((
     "Produce", "Fetch", "Metadata", "ListOffsets", "OffsetCommit", "OffsetFetch", "Heartbeat",
@@ -35,7 +34,6 @@ OWN: Final = frozenset((
 ))  # fmt: skip
 ENOUGH: Final = 100  # exchanges sufficient for a p99
 SOME: Final = 10  # exchanges sufficient for a p50
-PEERS: Final = re.compile(PEER)
 
 
 def stalls(seen: Context) -> Iterator[Finding]:
@@ -220,7 +218,7 @@ def is_slow(row: Row) -> bool:
 
 def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
     found.sort(key=lambda one: -number(one[0], "exchanges") * number(one[0], "p99_ns"))
-    told = [
+    parts = [
         f"{row['api']} {duration(row['p99_ns'])} (p50 {duration(row['p50_ns'])})"
         + (f", {duration(usual)} at other brokers" if usual is not None else "")
         for row, usual in found[:2]
@@ -229,7 +227,7 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
     return Finding(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS else WARNING,
-        f"Broker {broker} is slow itself: p99 of its work is {'; '.join(told)}",
+        f"Broker {broker} is slow itself: p99 of broker time is {'; '.join(parts)}",
         {name: first[name] for name in ("p50_ns", "p99_ns", "max_ns", "exchanges")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
@@ -237,13 +235,13 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
 
 def network(seen: Context) -> Iterator[Finding]:
     """Clients whose p99 is dominated by the network."""
-    rows = seen.chosen_named("health", is_troubled)
+    rows = seen.chosen_named("health", is_degraded)
     totals = seen.summary.network
     if not rows or not (totals.network_lost_bytes or totals.zero_windows):
         return
     longest = rows.largest("time_p99_ns")
     (worst, *_) = seen.chosen_named(
-        "health", lambda row: is_troubled(row) and number(row, "time_p99_ns") == longest
+        "health", lambda row: is_degraded(row) and number(row, "time_p99_ns") == longest
     )
     yield Finding(
         "network-makes-p99",
@@ -260,13 +258,13 @@ def network(seen: Context) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def is_troubled(row: Row) -> bool:
+def is_degraded(row: Row) -> bool:
     """Whether retransmissions or full windows dominate a client's p99."""
     return (
         (row["network"] or 0) >= NETWORK
         and number(row, "time_p99_ns") >= NETWORK_NS
-        and number(row, "troubled") >= TROUBLED
-        and number(row, "retransmitted_segments") + number(row, "zero_windows") >= TROUBLED
+        and number(row, "troubled") >= DEGRADED
+        and number(row, "retransmitted_segments") + number(row, "zero_windows") >= DEGRADED
     )
 
 
@@ -307,11 +305,11 @@ def latencies(seen: Context) -> Iterator[Finding]:
     """Typical latencies, of writes and reads."""
     chosen = usual_apis(seen)
     # Long polls have a sentence of their own.
-    if told := [row for row in chosen if not (row.api == "Fetch" and is_polled(row))]:
+    if parts := [row for row in chosen if not (row.api == "Fetch" and is_polled(row))]:
         yield Finding(
             "latencies",
             NOTICE,
-            usual_text(told),
+            usual_text(parts),
             {f"{row.api.lower()}_p99_ns": row.latency.p99_ns for row in chosen},
             {"apis": [row.api for row in chosen]},
             seen.summary.totals.first_time_ns,
@@ -322,7 +320,7 @@ def latencies(seen: Context) -> Iterator[Finding]:
 def usual_apis(seen: Context) -> list[ApiRow]:
     """The write and read APIs, else the one with most exchanges."""
     rows = [row for row in seen.summary.apis if row.latency.p99_ns is not None]
-    return [row for row in rows if row.api in TOLD] or rows[:1]
+    return [row for row in rows if row.api in MAIN_APIS] or rows[:1]
 
 
 def usual_text(rows: list[ApiRow]) -> str:

@@ -12,20 +12,18 @@ from functools import cache
 from typing import Final
 
 from kdissect.analysis.brokers import FOLLOWER
+from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
+from kdissect.rules.client_rules import CHURN, FEW, OFTEN
 from kdissect.rules.compiled_sql import DIRECTORY
-from kdissect.rules.context import MS, SECOND_NS, Context
-from kdissect.rules.latency_rules import OWN, SOME
+from kdissect.rules.context import Context
+from kdissect.rules.group_rules import BEHIND
+from kdissect.rules.latency_rules import OWN, SLOW_NS, SOME
 
-SLOW_NS: Final = 50 * MS  # p99 of broker time, lowest threshold of the rules
 LONG_NS: Final = 500 * MS  # a single exchange this long is examined
 GIVEN_UP_NS: Final = SECOND_NS  # no client's request timeout is shorter
-BEHIND: Final = 1_000  # records: less is no lag worth reporting
-OFTEN: Final = 100  # metadata requests, batches; fetches in a second
 LONELY: Final = 1.5  # records in a batch
-FEW: Final = 3  # connections that were refused or reset
-CHURN: Final = 20  # reconnects
 SPOKEN: Final = "spoken.json"
 
 
@@ -69,9 +67,9 @@ def has_long_work(seen: Context) -> bool:
 
 def may_repeat(seen: Context) -> bool:
     """Whether a producer may have had a reason to send a batch again."""
-    is_troubled = seen.summary.troubled_count > 0 or seen.signs.resets > 0
+    is_degraded = seen.summary.troubled_count > 0 or seen.signs.resets > 0
     return any(
-        row.with_errors or row.unanswered or is_troubled or (row.latency.max_ns or 0) >= GIVEN_UP_NS
+        row.with_errors or row.unanswered or is_degraded or (row.latency.max_ns or 0) >= GIVEN_UP_NS
         for row in _of(seen, "Produce")
     )
 
@@ -108,9 +106,9 @@ def has_odd_traffic(seen: Context) -> bool:
 def is_unhealthy(seen: Context) -> bool:
     network, signs = seen.summary.network, seen.signs
     sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
-    is_troubled = sent_again + network.zero_windows >= FEW
+    is_degraded = sent_again + network.zero_windows >= FEW
     is_refused = signs.resets >= FEW or signs.silent >= FEW
-    return bool(is_troubled or is_refused) or seen.summary.totals.connections > CHURN
+    return bool(is_degraded or is_refused) or seen.summary.totals.connections > CHURN
 
 
 def has_failed_logins(seen: Context) -> bool:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
-from kdissect.rules.context import SECOND_NS, Context, time_ns
+from kdissect.rules.context import Context, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
@@ -65,8 +66,8 @@ def sent_again(seen: Context) -> Iterator[Finding]:
     slowest = rows.largest("until_success_ns")
     lost = rows.total("not_written")
     text = f"{_batches(rows, 'batches')} of {clients_of(rows)} to {_topics(rows)}"
-    text += f" {_were(rows, 'batches')} sent again"
-    text += f", up to {count(rows.largest('tries'))} times, because no answer came in time"
+    text += f" {_were(rows, 'batches')} retried"
+    text += f" (up to {count(rows.largest('tries'))} attempts), because no response came in time"
     text += f" from {_brokers(rows)}"
     if slowest:
         text += f"; up to {duration(slowest)} until they were written"
@@ -210,9 +211,9 @@ def _again(seen: Context, rows: Rows) -> Chosen:
 
 def _cause(seen: Context, rows: Rows) -> str:
     causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
-    words = {"unanswered": "no answer came", "sent again": "the answer came too late or not at all"}
-    told = [words.get(cause, cause) for cause in causes]
-    return f", as they were sent again because {' or '.join(told)}" if told else ""
+    words = {"unanswered": "no response came", "sent again": "the response was late or lost"}
+    reasons = [words.get(cause, cause) for cause in causes]
+    return f", as they were retried because {' or '.join(reasons)}" if reasons else ""
 
 
 def _packet(seen: Context, rows: Rows) -> int | None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kdissect.screen.lines import Group, Line, Piece, apart, joined, width_of
+from kdissect.screen.lines import Group, Line, Piece, apart, side_by_side, width_of
 from kdissect.screen.view_state import Looking
 from kdissect.text.escape import escaped
 from kdissect.text.human import count
@@ -28,4 +28,4 @@ def footer_line(looking: Looking, width: int) -> Line:
         left.append(Piece(f" ({listing.total} in all)", "dim"))
     keys = TYPING if looking.is_typing else HINTS
     hints = [Group([Piece(key, "bold"), Piece(f" {what}")], drop) for key, what, drop in keys]
-    return apart(left, joined(hints, max(0, width - width_of(left) - 2)), width)
+    return apart(left, side_by_side(hints, max(0, width - width_of(left) - 2)), width)

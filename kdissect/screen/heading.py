@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kdissect.live.counting.snapshot import Focus, Snapshot
-from kdissect.screen.lines import CUT, Group, Line, Piece, apart, cut, joined, sparkline, width_of
+from kdissect.screen.lines import (
+    CUT,
+    Group,
+    Line,
+    Piece,
+    apart,
+    cut,
+    side_by_side,
+    sparkline,
+    width_of,
+)
 from kdissect.screen.views import HOT_NS, VIEWS, WARM_NS, View, known_duration
 from kdissect.text.escape import escaped
 from kdissect.text.human import count, counted, rate, share, size, time
@@ -93,7 +103,7 @@ def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, L
         (needed, SHORTEST_SPARKLINE),
         (needed, 0),
     ):
-        rest = joined(some, max(0, room - history))
+        rest = side_by_side(some, max(0, room - history))
         if rest and rest[-1] != CUT:
             break
     return cut(first, width), rest

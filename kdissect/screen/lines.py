@@ -5,8 +5,9 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from kdissect.text.grid import BETWEEN
+
 BARS: Final = "▁▂▃▄▅▆▇█"
-BETWEEN: Final = "  "
 
 
 class Piece(NamedTuple):
@@ -50,7 +51,7 @@ def cut(line: Line, width: int) -> Line:
     return [*kept, CUT] if width else []
 
 
-def joined(groups: Sequence[Group], width: int) -> Line:
+def side_by_side(groups: Sequence[Group], width: int) -> Line:
     """The groups side by side, without those that do not fit."""
     for level in range(max((group.drop for group in groups), default=0) + 1):
         line: Line = []

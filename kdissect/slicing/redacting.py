@@ -74,7 +74,7 @@ class Stream:
 
     def settle(self) -> None:
         """Sort the kept ranges; merge neighbours without patches."""
-        self.kept = list(joined(sorted(self.by_position.values())))
+        self.kept = list(merged(sorted(self.by_position.values())))
         self.by_position = {}
 
 
@@ -258,7 +258,7 @@ def proxy_size(data: bytes) -> int:
     return 0
 
 
-def joined(kept: Iterable[Kept]) -> Iterator[Kept]:
+def merged(kept: Iterable[Kept]) -> Iterator[Kept]:
     """Merge neighbours that are kept whole."""
     before: Kept | None = None
     for one in kept:

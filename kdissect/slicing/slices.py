@@ -123,11 +123,11 @@ def copy(
         names = short_names(capture.names)
         copier: Copier = PcapCopier(file)
         if format_ == PCAPNG:
-            told = f"kdissect: a slice of {', '.join(names)}; exchanges where {selection.where}"
+            comment = f"kdissect: a slice of {', '.join(names)}; exchanges where {selection.where}"
             copier = PcapngCopier(
                 file,
                 capture,
-                told[:LONGEST_COMMENT],
+                comment[:LONGEST_COMMENT],
                 f"kdissect {__version__}",
                 selection.ranges.has_tls and not redacts,
             )

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.errors import CaptureError, CapturePermissionError, Problem
 from kdissect.sources.bpf_programs import NOTHING, Program, attach
 from kdissect.sources.interfaces import (
@@ -44,7 +45,6 @@ STATISTICS_SIZE: Final = 12
 
 AWAY: Final = frozenset({errno.ENETDOWN, errno.ENODEV, errno.ENXIO})
 LOOK_AGAIN_NS: Final = 200_000_000
-SECOND_NS: Final = 1_000_000_000
 
 
 class InterfaceSocket:

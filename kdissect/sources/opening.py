@@ -14,7 +14,7 @@ from kdissect.sources.interface_socket import InterfaceSocket, find_link_type, o
 from kdissect.sources.interface_source import InterfaceSource
 from kdissect.sources.interfaces import ANY, IS_LINUX
 from kdissect.sources.multiplexer import Multiplexer
-from kdissect.sources.packet_source import PacketSource
+from kdissect.sources.packet_source import DEFAULT_SNAPLEN, PacketSource
 from kdissect.sources.port_filters import port_filter
 from kdissect.sources.ring import NoRing, RingSource
 from kdissect.sources.scapy_package import has_package, missing_text
@@ -25,8 +25,6 @@ AUTO: Final = "auto"
 RING: Final = "ring"
 SCAPY: Final = "scapy"
 WAYS: Final = (AUTO, RING, SCAPY)
-# As tcpdump: more than the largest packets that the kernel merges.
-DEFAULT_SNAPLEN: Final = 262_144
 # At 1 GB/s room for 60 ms, during which a reader may be paused.
 DEFAULT_BUFFER_BYTES: Final = 64 << 20
 

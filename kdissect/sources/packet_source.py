@@ -1,11 +1,14 @@
 """`PacketSource`: common interface of all sources of live packets."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
+
+# As tcpdump: more than the largest packets that the kernel merges.
+DEFAULT_SNAPLEN: Final = 262_144
 
 
 class Counts(NamedTuple):

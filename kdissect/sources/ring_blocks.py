@@ -14,13 +14,12 @@ from typing import Final
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
-from kdissect.capture.packet import Packet
+from kdissect.capture.packet import SECOND_NS, Packet
 
 BLOCK_HEADER_SIZE: Final = 48
 # tpacket3_hdr, and the sockaddr_ll after it.
 PACKET_HEADER_SIZE: Final = 68
 U32: Final = 0xFFFFFFFF
-SECOND_NS: Final = 1_000_000_000
 RAW: Final = 101
 VLAN_TAG_SIZE: Final = 4
 

@@ -7,17 +7,14 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kdissect.capture.packet import Packet
+from kdissect.capture.packet import SECOND_NS, Packet
+from kdissect.sources.interfaces import ETHERNET, RAW
 from kdissect.sources.packet_source import PacketSource
-from kdissect.sources.scapy_source import listen_with_scapy
+from kdissect.sources.scapy_source import READ_PACKETS, listen_with_scapy
 
 # Link types of scapy's packet classes; any other is raw IP.
-ETHERNET: Final = 1
-RAW: Final = 101
 NULL: Final = 0
 LINK_TYPES: Final = {"Ether": ETHERNET, "Loopback": NULL}
-READ_PACKETS: Final = 4096
-SECOND_NS: Final = 1_000_000_000
 
 
 class ScapyPortableSource(PacketSource):

@@ -10,10 +10,15 @@ import socket
 import struct
 from typing import Any, Final, Protocol
 
-from kdissect.capture.packet import Packet
+from kdissect.capture.packet import SECOND_NS, Packet
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.sources.bpf_programs import Program
-from kdissect.sources.interface_socket import SO_TIMESTAMPNS, InterfaceSocket, not_permitted
+from kdissect.sources.interface_socket import (
+    SO_TIMESTAMPNS,
+    SOL_PACKET,
+    InterfaceSocket,
+    not_permitted,
+)
 from kdissect.sources.interface_source import InterfaceSource, pause_for
 from kdissect.sources.interfaces import (
     ARPHRD_ETHER,
@@ -26,12 +31,10 @@ from kdissect.sources.interfaces import (
 from kdissect.sources.scapy_package import missing_text
 
 SO_RCVBUFFORCE: Final = 33
-SOL_PACKET: Final = 263
 PACKET_AUXDATA: Final = 8
 # struct tpacket_auxdata: status, length on the wire, captured length, others.
 AUXDATA_SIZE: Final = 20
 ANCILLARY_SIZE: Final = 256
-SECOND_NS: Final = 1_000_000_000
 # Packets read at a time, before others get a turn.
 READ_PACKETS: Final = 4096
 # Interface types whose packets begin with Ethernet, or with IP.
@@ -123,7 +126,7 @@ class ScapySource(InterfaceSource):
 
     def _receive(self) -> Packet | None:
         try:
-            size, facts, _, _ = self._socket.recvmsg_into(
+            size, auxdata, _, _ = self._socket.recvmsg_into(
                 [self._room], ANCILLARY_SIZE, socket.MSG_DONTWAIT
             )
         except BlockingIOError:
@@ -133,7 +136,7 @@ class ScapySource(InterfaceSource):
             self.source.note_error(error.errno or 0)
             return None
         time_ns, original = 0, size
-        for level, kind, content in facts:
+        for level, kind, content in auxdata:
             if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                 seconds, fraction = struct.unpack("=qq", content)
                 time_ns = seconds * SECOND_NS + fraction

@@ -15,7 +15,7 @@ from kdissect.capture.blocks import Secrets
 from kdissect.capture.capture_file import NO_PACKET_NS, capture_error
 from kdissect.capture.incremental import IncrementalCapture
 from kdissect.capture.packet import Packet
-from kdissect.capture.rotation_follower import Newcomer, RotationFollower
+from kdissect.capture.rotation_follower import RotatedFile, RotationFollower
 from kdissect.errors import CaptureError, Problem
 from kdissect.sources.packet_source import PacketSource
 
@@ -39,9 +39,9 @@ class TailSource(PacketSource):
         self.names = [path]
         self._problems: list[Problem] = []
         self._secrets: list[Secrets] = []
-        self._newcomers = RotationFollower(path if is_many else glob.escape(path))
+        self._follower = RotationFollower(path if is_many else glob.escape(path))
         self._file: _File | None = None
-        self._next: Newcomer | None = None
+        self._next: RotatedFile | None = None
         self._ordinal = 0
         self._look_at = 0.0
         self._is_ending = False
@@ -77,8 +77,8 @@ class TailSource(PacketSource):
         taken, self._problems = self._problems, []
         if self._file is not None:
             taken += self._file.capture.take_problems()
-        taken += self._newcomers.problems
-        self._newcomers.problems = []
+        taken += self._follower.problems
+        self._follower.problems = []
         return taken
 
     def take_secrets(self) -> list[Secrets]:
@@ -102,7 +102,7 @@ class TailSource(PacketSource):
             return self._pass_over(error)
         if packets and file.first_time_ns == NO_PACKET_NS:
             file.first_time_ns = packets[0].time_ns
-            self._newcomers.take(file.path, file.first_time_ns)
+            self._follower.take(file.path, file.first_time_ns)
             self._is_strict = False
         return packets
 
@@ -111,9 +111,9 @@ class TailSource(PacketSource):
         if self._next is None:
             return []
         packets = self._finish_file()
-        newcomer, self._next = self._next, None
-        self._newcomers.take(newcomer.path, newcomer.first_time_ns)
-        self._start_or_tell(newcomer.path)
+        rotated, self._next = self._next, None
+        self._follower.take(rotated.path, rotated.first_time_ns)
+        self._start_or_tell(rotated.path)
         return packets
 
     def _begin_anew(self, file: "_File") -> list[Packet]:
@@ -173,24 +173,24 @@ class TailSource(PacketSource):
             return
         self._look_at = time.monotonic() + LOOK_S
         file = self._file
-        for newcomer in self._newcomers.waiting():
-            if self._is_next(newcomer):
-                self._next = newcomer
+        for rotated in self._follower.waiting():
+            if self._is_next(rotated):
+                self._next = rotated
                 return
         if file is not None and not file.has_name(file.path) and Path(file.path).exists():
             self._reopen(file)
 
-    def _is_next(self, newcomer: Newcomer) -> bool:
+    def _is_next(self, rotated: RotatedFile) -> bool:
         """Whether it follows the file being read; files that come too late are passed over."""
         file = self._file
         if file is None:
             return True
-        if file.has_name(newcomer.path):
+        if file.has_name(rotated.path):
             return False
-        if file.is_before(newcomer):
+        if file.is_before(rotated):
             return True
-        self._newcomers.take(newcomer.path, newcomer.first_time_ns)
-        text = f"{newcomer.path}: came when {file.path}, which is newer, was read already"
+        self._follower.take(rotated.path, rotated.first_time_ns)
+        text = f"{rotated.path}: came when {file.path}, which is newer, was read already"
         self._problems.append(Problem("capture", "passed-over", text))
         return False
 
@@ -222,9 +222,9 @@ class _File:
         """Whether the file is shorter than what was read already."""
         return os.fstat(self._fd).st_size < self.capture.size
 
-    def is_before(self, newcomer: Newcomer) -> bool:
+    def is_before(self, rotated: RotatedFile) -> bool:
         """Whether the other file begins later."""
-        return self.first_time_ns == NO_PACKET_NS or newcomer.first_time_ns >= self.first_time_ns
+        return self.first_time_ns == NO_PACKET_NS or rotated.first_time_ns >= self.first_time_ns
 
     def has_name(self, path: str) -> bool:
         """Whether the file still has its name."""

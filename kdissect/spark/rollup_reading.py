@@ -86,9 +86,9 @@ def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
 
     for name, text in (("date", unit.date), ("tap", unit.tap)):
         rows = rows.append_column(name, pa.array([text] * rows.num_rows, pa.string()))
-    told = [*[f"{sql} AS {name}" for name, sql in asked.keys.items()], *VALUES]
+    columns = [*[f"{sql} AS {name}" for name, sql in asked.keys.items()], *VALUES]
     every = "SELECT *, make_timestamptz(request_start_ns // 1000) AS request_start FROM rollup"
-    query = f"SELECT {', '.join(told)} FROM ({every})"  # noqa: S608  # ours
+    query = f"SELECT {', '.join(columns)} FROM ({every})"  # noqa: S608  # ours
     if asked.where:
         query += f" WHERE (\n{asked.where}\n)"
     with locked_connection() as connection:
@@ -135,12 +135,12 @@ def conditions_of_files(where: str) -> list[str]:
     except SqlglotError:
         return []
     parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
-    told = []
+    conditions = []
     for part in parts:
         columns = {one.name for one in part.find_all(exp.Column)}
         if columns and columns <= OF_FILES and not part.find(exp.Select):
-            told.append(f"({part.sql(dialect='duckdb')})")
-    return told
+            conditions.append(f"({part.sql(dialect='duckdb')})")
+    return conditions
 
 
 def merged_on_spark(

@@ -210,7 +210,7 @@ class KdissectReader(DataSourceReader):
         """Row of an unreadable capture, if the table is that of problems."""
         if self.table != "problems":
             return
-        told = {
+        values = {
             "capture": path,
             "stage": "capture",
             "kind": UNREADABLE,
@@ -218,7 +218,7 @@ class KdissectReader(DataSourceReader):
         }
         names = self.read_columns()
         types = {field.name: field.type for field in spark_schema(TABLES["problems"])}
-        arrays = [pa.array([told.get(name)], types.get(name, pa.string())) for name in names]
+        arrays = [pa.array([values.get(name)], types.get(name, pa.string())) for name in names]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:

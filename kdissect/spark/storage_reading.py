@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
 from kdissect.dataset.entries import NO_DATE
-from kdissect.dataset.storage import joined, reached_by, remember, system_at, told
+from kdissect.dataset.storage import joined, reached_by, remember, store_errors, system_at
 from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def file_batches(dataset: str, name: str, wanted: pa.Schema) -> Iterator[pa.Reco
     """Rows of a file with the requested partition columns from its path."""
     partition = partition_of(name)
     location = joined(dataset, name)
-    with told(location), believed(location):
+    with store_errors(location), believed(location):
         system, path = system_at(location)
         for batch in ParquetFile(path, filesystem=system).iter_batches(BATCH_ROWS):
             arrays = [

@@ -26,14 +26,12 @@ from kdissect.dataset.manifest import read_manifest
 from kdissect.dataset.storage import remember, seen
 from kdissect.dataset.taps import first_time_of
 from kdissect.errors import CaptureError
+from kdissect.spark.source_stream import BATCH, Offset
 
 FORMAT: Final = "kdissect-files"
-BATCH: Final = "batch"
 FILES: Final = "files"
 SCHEMA: Final = "path string"
 ARROW_SCHEMA: Final = pa.schema([pa.field("path", pa.string())])
-
-Offset = dict[str, Any]
 
 
 class File(NamedTuple):

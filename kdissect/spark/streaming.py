@@ -24,7 +24,8 @@ from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import Outcome, dissect_taps
 from kdissect.spark.running import reason_of
 from kdissect.spark.sessions import clear_errors, failures
-from kdissect.spark.stream_source import BATCH, FILES, FORMAT, CaptureFiles, CompleteFiles
+from kdissect.spark.source_stream import BATCH
+from kdissect.spark.stream_source import FILES, FORMAT, CaptureFiles, CompleteFiles
 from kdissect.tables.schemas import DEFAULT_TABLES
 
 if TYPE_CHECKING:

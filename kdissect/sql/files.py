@@ -57,7 +57,7 @@ class PlainPaths:
             return str(Path(self._link(top), absolute.relative_to(top)))
         return str(absolute)
 
-    def told(self, text: str) -> str:
+    def with_targets(self, text: str) -> str:
         """A DuckDB message with the original paths."""
         for target, link in self._linked.items():
             text = text.replace(link, target)

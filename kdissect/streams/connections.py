@@ -26,6 +26,7 @@ from kdissect.streams.clock import JUMP_NS, LOOK, SET_BACK, SILENCE, STEP_NS, WR
 from kdissect.streams.duplicates import DuplicatePackets, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
+    CACHE_SIZE,
     CAPTURE_ENDED,
     CLOSED_BY_FIN,
     CLOSED_BY_IDLE,
@@ -63,8 +64,6 @@ EVICTED_SHARE: Final = 16  # one in so many is evicted when the table is full, t
 CONTROL: Final = SYN | FIN | RST | ACK
 NEVER: Final = (1 << 63) - 1
 NOTHING: Final[list[Event]] = []
-# Flows that are found without hashing their bytes; a power of two.
-NUMBER_OF_PLACES: Final = 1024
 # An odd number with its bits spread: multiplied by it, neighbouring ports are far from each other.
 # The product with 32 bits has room in 63.
 SPREAD: Final = 0x4E37_79B1
@@ -75,8 +74,8 @@ GIVES_NOTHING: Final = 1
 GIVES_CHUNK: Final = 2
 
 
-class Place:
-    """Receiver of the flow that last used this place; it may be over."""
+class CachedFlow:
+    """Receiver of the flow that last used this cache entry; it may be over."""
 
     __slots__ = ("addresses", "ports", "receiver")
 
@@ -113,7 +112,7 @@ class Streams:
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_no_receiver",
         "notes_opened",
-        "opened", "repeats", "chunk", "_places", "clock", "odd", "holds_odd", "is_last_odd",
+        "opened", "repeats", "chunk", "_cache", "clock", "odd", "holds_odd", "is_last_odd",
         "_oldest_ns", "_is_replaying", "_replayed_from", "_loops",
     )  # fmt: skip
 
@@ -158,7 +157,7 @@ class Streams:
             Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), self.recent
         )
         self._no_receiver = no_receiver
-        self._places = [Place(no_receiver) for _ in range(NUMBER_OF_PLACES)]
+        self._cache = [CachedFlow(no_receiver) for _ in range(CACHE_SIZE)]
         # Result of the last `step` that returned one.
         self.chunk = Chunk(no_receiver.connection, OPENER, 0, 0, 0, 0, 0, b"", 0, 0)
 
@@ -197,7 +196,7 @@ class Streams:
         addresses = segment.addresses
         ports = segment.ports
         mixed = (ports ^ addresses ^ (addresses >> 32)) & 0xFFFF_FFFF
-        place = self._places[mixed * SPREAD >> 22 & (NUMBER_OF_PLACES - 1)]
+        place = self._cache[mixed * SPREAD >> 22 & (CACHE_SIZE - 1)]
         receiver = place.receiver
         if (
             place.ports != ports

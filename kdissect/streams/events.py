@@ -19,6 +19,9 @@ CLOSED_BY_IDLE: Final = "idle"
 CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
+# Entries of each direct-mapped cache that finds the state of a connection without hashing.
+CACHE_SIZE: Final = 1024  # a power of two
+
 # `Connection.edge`: relation of a connection to the left edge of a split (docs/splits.md).
 INSIDE: Final = 0  # began in the split, or the split is the whole capture
 SUPPRESSED: Final = 1  # its results are not known to be right: the merger supplies them

@@ -101,7 +101,7 @@ class Below:
             try:
                 file = os.open(last, IN_FILE | flags, PUBLIC, dir_fd=directory)
             except OSError as error:
-                raise self._told(error, name) from error
+                raise self._open_error(error, name) from error
         mode = os.fstat(file).st_mode
         if stat.S_ISREG(mode):
             return file
@@ -256,7 +256,7 @@ class Below:
         try:
             return os.open(part, IN_DIRECTORY, dir_fd=directory)
         except OSError as error:
-            raise self._told(error, name) from error
+            raise self._open_error(error, name) from error
 
     def _size(self, directory: int, name: str) -> int:
         try:
@@ -269,7 +269,7 @@ class Below:
             raise self._no_file(name)
         return status.st_size
 
-    def _told(self, error: OSError, name: str) -> Exception:
+    def _open_error(self, error: OSError, name: str) -> Exception:
         """Exception for a part of a name that could not be opened."""
         path = self.path / name
         if error.errno == errno.ELOOP or path.is_symlink():

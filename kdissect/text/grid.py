@@ -11,6 +11,8 @@ from kdissect.text.human import TEXT_LENGTH, cut
 BETWEEN: Final = "  "
 SHORTEST_TEXT: Final = 14
 CELL_LENGTH: Final = TEXT_LENGTH  # wider than terminals
+PAGE_WIDTH: Final = 110  # of pages where stdout is no terminal
+HEADER_LINES: Final = 2
 
 
 class Column(NamedTuple):

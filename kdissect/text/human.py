@@ -9,7 +9,7 @@ NAME_LENGTH = 120
 TEXT_LENGTH = 500  # and of a broker's message
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-_DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def count(number: int) -> str:
@@ -91,7 +91,7 @@ def duration(ns: float | None) -> str:
         return f"{seconds // 3600} h {seconds % 3600 // 60:02} m"
     if seconds >= 60:
         return f"{seconds // 60} m {seconds % 60:02} s"
-    for unit, name in _DURATION_UNITS:
+    for unit, name in DURATION_UNITS:
         if ns >= unit:
             return f"{ns / unit:.3g} {name}"
     return f"{ns:.0f} ns"

@@ -147,8 +147,8 @@ def read_keylog(path: str | Path, log: KeyLog) -> None:
 
 def add_keylog(content: bytes, name: str, log: KeyLog) -> None:
     """Add the lines of a whole key log; raises CaptureError if it is not one."""
-    told = len(log.problems)
+    problem_count = len(log.problems)
     known = len(log)
     log.add(content, name)
-    if len(log) == known and len(log.problems) > told:
-        raise CaptureError(f"{name}: not a TLS key log: {log.problems[told].message}")
+    if len(log) == known and len(log.problems) > problem_count:
+        raise CaptureError(f"{name}: not a TLS key log: {log.problems[problem_count].message}")

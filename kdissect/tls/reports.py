@@ -48,7 +48,7 @@ class Reports:
             Problem("tls", kind, text, time_ns, packet, size, connection.id, -1, capture)
         )
 
-    def tell_refusal(self, client: int) -> None:
+    def report_refusal(self, client: int) -> None:
         """Report a hello without an answer, if the capture is complete."""
         connection = self._connection
         if client < 0 or connection.closed_by not in ("fin", "rst"):
@@ -58,7 +58,9 @@ class Reports:
             text = "a TLS ClientHello was not answered: does the broker speak TLS on this port?"
             self.tell("tls-refused", text)
 
-    def tell_alert(self, content: bytes, is_client: bool | None, is_new: bool, mark: Mark) -> None:
+    def report_alert(
+        self, content: bytes, is_client: bool | None, is_new: bool, mark: Mark
+    ) -> None:
         """Report an alert in clear or decrypted; `is_client` is None while no hello showed it.
 
         With `is_new` (TLS 1.3) no alert is a mere warning.

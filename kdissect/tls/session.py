@@ -110,7 +110,7 @@ class Session:
         self._give_up()
         if self._undecrypted():
             self._agreement.note_missing_hello()
-        self._reports.tell_refusal(self._agreement.client)
+        self._reports.report_refusal(self._agreement.client)
 
     def limit(self, event: Event) -> None:
         """Too much is held: from here on bytes are only counted."""
@@ -204,7 +204,7 @@ class Session:
             agreed = self._agreement
             is_client = half.direction == agreed.client if agreed.client >= 0 else None
             is_new = agreed.version == TLS_1_3
-            self._reports.tell_alert(content, is_client, is_new, record.marks[-1])
+            self._reports.report_alert(content, is_client, is_new, record.marks[-1])
 
     def _message(self, half: Half, message: int, body: bytes, out: list[Event]) -> None:
         if self._agreement.take(half.direction, message, body):

@@ -156,7 +156,7 @@ class Tls:
         direction = chunk.direction
         held = watch.first[direction]
         if held:
-            chunk = joined([*held, chunk])
+            chunk = concatenated([*held, chunk])
         data, start, end = chunk.data, chunk.start, chunk.end
         header = read_proxy_header(data, start, end).size
         if header != INCOMPLETE:
@@ -295,7 +295,7 @@ def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
     )  # fmt: skip
 
 
-def joined(chunks: list[Chunk]) -> Chunk:
+def concatenated(chunks: list[Chunk]) -> Chunk:
     """Join consecutive chunks to one, assigned to the last one's packet."""
     data = b"".join(chunk.data[chunk.start : chunk.end] for chunk in chunks)
     first, last = chunks[0], chunks[-1]

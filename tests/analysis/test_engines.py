@@ -1,4 +1,4 @@
-"""Every question can be put to the other engine, too."""
+"""Every analysis runs on the other engine, too."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ SAID: list[tuple[str, Row, str, str, str]] = [
      "400 ms of that until it had; 5 of the 5 slowest requests"),
     ("work", {"api": "Produce", "broker": BROKER, "exchanges": 500, "p50_ns": 2 * MS,
               "p99_ns": 120 * MS}, "broker-slow", PROBLEM,
-     "Broker 10.0.0.9:9092 is slow itself: p99 of its work is Produce 120 ms (p50 2 ms)"),
+     "Broker 10.0.0.9:9092 is slow itself: p99 of broker time is Produce 120 ms (p50 2 ms)"),
     ("traffic", WHO | {"throttled": 3, "throttle_max_ms": 651}, "throttled-by-quota", WARNING,
      "Brokers throttled svc-7 at 10.1.2.3 3 times, for up to 651 ms"),
     ("delivery", WHOM | {"topic": "orders", "written_twice": 2, "records_twice": 6},
@@ -90,8 +90,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "topic": "orders", "cause": "unanswered", "batches": 4, "tries": 2, "broker": BROKER,
         "until_success_ns": 2 * SECOND,
      }, "produce-sent-again", WARNING,
-     "4 batches of svc-7 at 10.1.2.3 to orders were sent again, up to 2 times, because no answer "
-     "came in time from 10.0.0.9:9092; up to 2 s until they were written"),
+     "4 batches of svc-7 at 10.1.2.3 to orders were retried (up to 2 attempts), because no "
+     "response came in time from 10.0.0.9:9092; up to 2 s until they were written"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "session timeout", "rebalances": 1, "stopped_ns": 10 * SECOND,
         "members": 1, "members_before": 2, "outcome": "complete",

@@ -28,7 +28,7 @@ TOLD = {
     "sasl-4.3.1.pcapng": {"authentication-fails": "java-wrong-plain"},
     "throttling-4.3.1.pcapng": {"throttled-by-quota": "hasty-reader"},
     "throttling-1.1.1.pcapng": {"throttled-by-quota": "hasty-writer"},
-    "networks/views/bridged-4.3.1-snap96.pcapng": {"capture-loses-packets": "by a snap length"},
+    "networks/views/bridged-4.3.1-snap96.pcapng": {"capture-loses-packets": "by snaplen"},
     "transactions-4.3.1.pcapng": {"transactional-id-taken-over": "hanging-id"},
     "topic-configs-4.3.1.pcapng": {"produce-gave-up": "INVALID_RECORD"},
     "sasl-0.10.2.2.pcapng": {"client-breaks-on-4.0": "Produce v2"},

@@ -194,7 +194,7 @@ def test_the_page_of_nothing_and_of_everything_can_be_printed(capsys: Any) -> No
     page = capsys.readouterr().out
     assert "\x1b" not in page
     assert "\\e[31m.pcap" in page
-    assert "Clients (the first 1 of 2)" in page
+    assert "Clients (top 1 of 2)" in page
 
 
 def test_bytes_that_do_not_add_up_are_told() -> None:
@@ -222,8 +222,8 @@ def test_the_network_and_the_capture_have_a_line_each() -> None:
     assert network_lines(NETWORK) == [
         "network: round trip 1 µs p50, 4 µs max; 7 segments retransmitted (0.7 %, 2 fast, "
         "1 spurious, 2 kB lost); 1 zero window in 3 ms",
-        "capture: 100 B missing (10 %): 60 B lost by the capture, 30 B cut off, 10 B by it or by "
-        "the network; 1 packet captured twice",
+        "capture: 100 B missing (10 %): 60 B dropped by capture, 30 B cut off by snaplen, 10 B "
+        "lost by capture or network; 1 duplicate packet",
     ]
 
 
@@ -236,10 +236,10 @@ def test_the_network_and_the_capture_have_a_line_each() -> None:
             ["network: 1 segment retransmitted (0.1 %, 0 B lost)"],
         ),
         (replace(CALM, zero_windows=2), ["network: 2 zero windows"]),
-        (replace(CALM, duplicate_packets=2), ["capture: 2 packets captured twice"]),
+        (replace(CALM, duplicate_packets=2), ["capture: 2 duplicate packets"]),
         (
             replace(CALM, missing_bytes=100, cut_bytes=100),
-            ["capture: 100 B missing (10 %): 100 B cut off"],
+            ["capture: 100 B missing (10 %): 100 B cut off by snaplen"],
         ),
     ],
 )

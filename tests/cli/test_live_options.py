@@ -13,7 +13,7 @@ from kdissect.cli.live_options import (
 from kdissect.cli.program import run
 from kdissect.errors import KdissectError
 from kdissect.live import sources
-from kdissect.live.sources import Asked, told_filter, wanted_ports
+from kdissect.live.sources import Asked, filter_text, wanted_ports
 from kdissect.pipeline import Options
 from kdissect.sources.delay_buffer import DelayBuffer
 from kdissect.sources.recorded_source import RecordedSource
@@ -137,9 +137,9 @@ def test_what_to_read_is_given_as_one_value() -> None:
 def test_the_filter_is_told_in_words() -> None:
     options = Options(ports=[9192])
     ports = "TCP ports 9092, 9093, 9094, 9192, 19092, 29092"
-    assert told_filter(Asked(), options) == ports
-    assert told_filter(Asked(expression="net 10"), options) == f"{ports}, and net 10"
-    assert told_filter(Asked(all_ports=True), options) == "all of TCP"
+    assert filter_text(Asked(), options) == ports
+    assert filter_text(Asked(expression="net 10"), options) == f"{ports}, and net 10"
+    assert filter_text(Asked(all_ports=True), options) == "all of TCP"
 
 
 def test_endpoints_with_a_protocol_of_their_own_are_let_pass() -> None:

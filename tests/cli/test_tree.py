@@ -50,7 +50,7 @@ def shown(has_payload: bool) -> list[str]:
 def test_an_exchange_is_shown_with_everything_but_the_payload() -> None:
     assert shown(has_payload=False) == [
         "Fetch v12  10.0.0.4:51812 → 10.0.0.9:9092  packets 7 → 9  correlation id 4711",
-        "  answered after 1.5 ms (wait 500 µs, work 1 ms), decoded: response",
+        "  answered after 1.5 ms (wait 500 µs, broker time 1 ms), decoded: response",
         '  client id "c\\e", at 2023-11-14 22:13:20.000000001Z',
         "  request, 10 bytes",
         "    max_wait_ms: 500",

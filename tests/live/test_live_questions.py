@@ -1,4 +1,4 @@
-"""Questions put to live directories: the answers are those of the capture itself."""
+"""Analyses of live directories: the results are those of the capture itself."""
 
 import json
 import subprocess

@@ -431,10 +431,10 @@ def test_what_is_added_up_from_seconds_is_what_is_counted_at_once() -> None:
         meters.tick(status(second))
         # Seconds are counted while they come, and not again.
         snapshot = meters.snapshot()
-    joined = MergedBuckets(meters._window.slices, meters._window.names)
+    joined = MergedBuckets(meters._window.buckets, meters._window.names)
     once = fold(joined)
     names = joined.names
-    assert len(joined.slices) == 8
+    assert len(joined.buckets) == 8
     assert snapshot.whole == whole_of(once.apis, snapshot.window_s)
     assert snapshot.apis == timed(once.apis, names.apis.texts, snapshot.window_s)
     assert snapshot.clients == timed(once.clients, names.clients.texts, snapshot.window_s)

@@ -4,8 +4,8 @@ from kdissect.screen.lines import (
     Piece,
     apart,
     cut,
-    joined,
     plain,
+    side_by_side,
     sparkline,
     width_of,
 )
@@ -33,13 +33,13 @@ def test_nothing_is_left_of_a_line_without_columns() -> None:
 def test_groups_go_in_the_order_of_drop_until_the_others_fit() -> None:
     groups = [Group([Piece("aa")]), Group([Piece("bb")], 2), Group([Piece("cc")], 1)]
     widths = (10, 9, 6, 5, 2, 1)
-    assert [plain(joined(groups, width)) for width in widths] == [
+    assert [plain(side_by_side(groups, width)) for width in widths] == [
         "aa  bb  cc", "aa  bb", "aa  bb", "aa", "aa", "…",
     ]  # fmt: skip
 
 
 def test_no_groups_are_an_empty_line() -> None:
-    assert joined([], 10) == []
+    assert side_by_side([], 10) == []
 
 
 def test_the_ends_of_a_line_are_apart_and_the_left_one_is_cut() -> None:

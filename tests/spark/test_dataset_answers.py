@@ -1,4 +1,4 @@
-"""Questions put to datasets: the answers are those of tables that were made without Spark."""
+"""Analyses of datasets: the results are those of tables that were made without Spark."""
 
 import json
 import shutil

@@ -140,7 +140,7 @@ def test_a_set_of_many_is_counted_within_its_error() -> None:
     for part in parts:
         row: dict[str, Any] = dict.fromkeys((*LARGEST, *MEASURES, *SETS))
         group.add(dict.fromkeys(COUNTERS, 0) | row | {"clients": part})
-    told = group.told("latency")
+    told = group.values_of("latency")
     assert told["clients_low"] <= 22_000 <= told["clients_high"]
     assert abs(told["clients"] - 22_000) < 22_000 * 0.05
     assert (told["p99_ns"], told["rank_error"], told["connections"]) == (None, None, 0)
@@ -298,7 +298,7 @@ def test_the_sketches_of_spark_are_those_of_the_library(spark: "SparkSession") -
         | {"latency": bytes(theirs.times)}
         | {"clients": bytes(theirs.clients), "connections": bytes(theirs.connections)}
     )  # fmt: skip
-    told = group.told("latency")
+    told = group.values_of("latency")
     assert group.times["latency"].n == 6000
     assert abs(told["p50_ns"] - 3000) <= 6000 * 0.003
     # Were a name hashed in another way, there would be 8500.

@@ -1,4 +1,4 @@
-"""Questions put to a dataset in a store: the answers are those of one on this machine."""
+"""Analyses of a dataset in a store: the results are those of one on this machine."""
 
 from pathlib import Path
 

@@ -56,7 +56,7 @@ def test_plain_paths_stay_and_links_are_removed(tmp_path: Path) -> None:
         link = Path(paths.of(str(special)))
         assert paths.of(str(special.with_name("c.parquet"))) == str(link.with_name("c.parquet"))
         assert link.parent.is_symlink()
-        assert paths.told(f"no {link}") == f"no {special}"
+        assert paths.with_targets(f"no {link}") == f"no {special}"
     assert not os.path.lexists(link.parent)
     assert not link.parent.parent.exists()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare.window_counts import Span
-from kdissect.analysis.dimensions import DIMENSIONS, SECOND_NS, by_option, check_names
+from kdissect.analysis.dimensions import DIMENSIONS, SECOND_NS, check_names, group_option
 from kdissect.analysis.execution import schema_of
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, RATE, Option, Question
 from kdissect.analysis.questions.latency import MEASURES
@@ -55,20 +55,23 @@ COLUMNS: Final = (
 CHOICES: Final = tuple(
     name for name in DIMENSIONS if name not in ("window", "connection", "capture")
 )
-BY: Final = by_option(("api",))._replace(
-    choices=CHOICES, meaning=f"Rows for each of these: {', '.join(CHOICES)}."
-)
+BY: Final = group_option(("api",), CHOICES)
 OF: Final = Option(
-    "of", NAMES, DEFAULT_OF, f"Times that are compared: {', '.join(MEASURES)}.", MEASURES
+    "of", NAMES, DEFAULT_OF, f"Measures to compare: {', '.join(MEASURES)}.", MEASURES
 )
 OPTIONS: Final = (
     BY,
     OF,
-    Option("window", DURATION, None, "Width of the time windows; a 20th of the shorter side."),
-    Option("least", NUMBER, 10, "Differences below this many percent of before do not matter."),
-    Option("least_time", DURATION, 100_000, "Nor do those of times below this."),
-    Option("chance", NUMBER, 5, "Percent of the differences told that may be chance."),
-    Option("unchanged", FLAG, False, "Also what did not change, and what cannot be told."),
+    Option(
+        "window",
+        DURATION,
+        None,
+        "Width of the time windows.  [default: a 20th of the shorter side]",
+    ),
+    Option("least", NUMBER, 10, "Ignore differences below this percentage of before."),
+    Option("least_time", DURATION, 100_000, "Ignore differences of times below this."),
+    Option("chance", NUMBER, 5, "False discovery rate, in percent."),
+    Option("unchanged", FLAG, False, "Also show unchanged and inconclusive comparisons."),
 )
 
 
@@ -103,7 +106,7 @@ def changes(
 
     sides = Sides(engines, spans_of(times, window), tuple(by))
     settings = Settings(least / 100, least_time, chance / 100)
-    rows = told(list(parts_of(sides, of)), settings)
+    rows = judged(list(parts_of(sides, of)), settings)
     rows.sort(key=place_of)
     return table_of(rows, by)
 
@@ -137,7 +140,7 @@ def parts_of(sides: Any, of: Sequence[str]) -> "Iterator[Part]":
     yield from paired_counts.libraries(sides)
 
 
-def told(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
+def judged(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
     """The rows of all parts with their verdicts; the correction covers every test made."""
     import numpy as np
 
@@ -243,7 +246,7 @@ def table_of(rows: list[dict[str, Any]], by: Sequence[str]) -> "pa.Table":
 
 QUESTION: Final = Question(
     "compare",
-    "What changed between two captures or times, beyond what chance does?",
+    "What changed significantly between two captures or times?",
     ("connections", "exchanges", "all_exchanges"),
     COLUMNS,
     changes,

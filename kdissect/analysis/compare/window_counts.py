@@ -79,7 +79,7 @@ def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
     import ibis
 
     due = (rows.outcome == "answered") | is_unanswered(rows)
-    told = rows.mutate(
+    requests = rows.mutate(
         of_api=rows.api,
         spoken=rows.api + " " + rows.api_version.cast("string").coalesce(NO_VERSION),
         problem=ibis.cases(
@@ -88,21 +88,21 @@ def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
             else_=None,
         ),
     )
-    return told.group_by([*by, "at", "of_api", "spoken", "problem"]).aggregate(
-        requests=told.count(),
-        request_bytes=told.request_size.sum().coalesce(0),
-        response_bytes=told.response_size.sum().coalesce(0),
-        records=told.record_count.sum().coalesce(0),
+    return requests.group_by([*by, "at", "of_api", "spoken", "problem"]).aggregate(
+        requests=requests.count(),
+        request_bytes=requests.request_size.sum().coalesce(0),
+        response_bytes=requests.response_size.sum().coalesce(0),
+        records=requests.record_count.sum().coalesce(0),
         due=due.sum().coalesce(0),
     )
 
 
 def software(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
     """Exchanges by client library, declared or fingerprinted; brokers are left out."""
-    told = with_software(tables, rows)
-    told = told.filter(~told.is_broker)
-    what = told.software.coalesce("unknown") + (" " + told.software_version).coalesce("")
-    return told.group_by([*by, "at", what.name("what")]).aggregate(requests=told.count())
+    clients = with_software(tables, rows)
+    clients = clients.filter(~clients.is_broker)
+    what = clients.software.coalesce("unknown") + (" " + clients.software_version).coalesce("")
+    return clients.group_by([*by, "at", what.name("what")]).aggregate(requests=clients.count())
 
 
 def bins(rows: "ir.Table", by: Sequence[str], of: str) -> "ir.Table":

@@ -79,5 +79,5 @@ def nothing(name: str) -> str:
     columns = {column.name: DUCKDB_TYPES[column.type] for column in TABLES[name].columns}
     columns |= {f"{time}_ns": "BIGINT" for time in times_of(TABLES[name])}
     columns |= dict.fromkeys(tap_columns(name), "VARCHAR")
-    told = ", ".join(f'NULL::{type_} AS "{column}"' for column, type_ in columns.items())
-    return f"SELECT {told} WHERE false"  # declared
+    columns_sql = ", ".join(f'NULL::{type_} AS "{column}"' for column, type_ in columns.items())
+    return f"SELECT {columns_sql} WHERE false"  # declared

@@ -58,7 +58,7 @@ class DuckTables:
                 for name in ordered:
                     self._add(name, where)
             except duckdb.Error as error:
-                raise self._told(error) from error
+                raise self._query_error(error) from error
             self._opened = opened.pop_all()
 
     def __enter__(self) -> "DuckTables":
@@ -75,11 +75,13 @@ class DuckTables:
             return self.connection.sql(sql_of(answer.op())).to_arrow_table()
         except duckdb.Error as error:
             # For damaged files, and for a condition, which is only applied here.
-            raise self._told(error) from error
+            raise self._query_error(error) from error
 
-    def _told(self, error: Exception) -> KdissectError:
+    def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
-        reason = self._paths.told((str(error).strip().splitlines() or [type(error).__name__])[0])
+        reason = self._paths.with_targets(
+            (str(error).strip().splitlines() or [type(error).__name__])[0]
+        )
         return KdissectError(f"{self._what}: {reason}")
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:

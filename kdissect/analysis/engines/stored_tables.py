@@ -95,7 +95,7 @@ def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:
         yield place, number
         number += place.taps
         if number > LARGEST_TAP + 1:
-            raise KdissectError(f"a question is put to {LARGEST_TAP + 1} taps at the most")
+            raise KdissectError(f"an analysis reads at most {LARGEST_TAP + 1} taps")
 
 
 def stored_size(places: Sequence[Place], names: Iterable[str]) -> int:

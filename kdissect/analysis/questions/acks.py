@@ -3,9 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, with_dimensions
+from kdissect.analysis.dimensions import (
+    DEFAULT_WINDOW_NS,
+    WINDOW,
+    check_names,
+    group_option,
+    with_dimensions,
+)
 from kdissect.analysis.grouping import is_failed, is_unanswered
-from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
+from kdissect.analysis.question import SHARE, Question, Tables
 from kdissect.analysis.questions.latency import whole
 from kdissect.analysis.replication import last_followers
 from kdissect.tables.schemas import INT32, INT64, Column
@@ -35,9 +41,7 @@ CHOICES: Final = (
     "acks", "client", "client_ip", "user", "broker", "topic", "partition", "connection",
     "transaction", "capture", "tap", "date", "window",
 )  # fmt: skip
-BY: Final = Option(
-    "by", NAMES, ("acks",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = group_option(("acks",), CHOICES)
 
 
 def acks(

@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.consumption import OF_MEMBERS
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
+from kdissect.analysis.dimensions import (
+    CLIENT,
+    DEFAULT_WINDOW_NS,
+    check_names,
+    client_option,
+    with_dimensions,
+)
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.grouping import beside, is_failed, is_unanswered, listed, shortly_listed
-from kdissect.analysis.question import NAMES, Option, Question, Tables
+from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -57,13 +63,10 @@ COLUMNS: Final = (
 CHOICES: Final = (
     "client", "client_ip", "user", "broker", "connection", "group", "capture", "tap", "date",
 )  # fmt: skip
-DEFAULT_BY: Final = ("client", "client_ip")
-BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"A client is one of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = client_option(CHOICES)
 
 
-def clients(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
+def clients(tables: Tables, by: Sequence[str] = CLIENT) -> "ir.Table":
     """A row for each client, brokers last, then by number of exchanges, largest first."""
     import ibis
 
@@ -165,7 +168,7 @@ def apis(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 QUESTION: Final = Question(
     "clients",
-    "Who are the clients, with which software, and what do they do?",
+    "Which clients are there, with which software, and what do they do?",
     ("connections", "exchanges", "partitions", "all_exchanges"),
     COLUMNS,
     clients,

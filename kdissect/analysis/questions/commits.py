@@ -44,7 +44,7 @@ COLUMNS: Final = (
     Column("interval_p50_ns", INT64, "ns", "median time between two commits"),
     Column("committed", INT64, "", "offset of the last commit"),
     Column("delivered_to", INT64, "", "offset behind the last record that was fetched or skipped"),
-    Column("uncommitted", INT64, "", "offsets between the two: read again by whoever goes on"),
+    Column("uncommitted", INT64, "", "offsets between the two: read again by the next owner"),
     Column(
         "exposed_max", INT64, "",
         "most offsets delivered and not committed, just before a commit: what a crash repeats",
@@ -91,8 +91,8 @@ def commits(tables: Tables) -> "ir.Table":
     found = found.mutate(
         risk_number=risk_of(found), interval_p50_ns=found.interval_p50_ns.round().cast("int64")
     )
-    told = found.mutate(risk=found.risk_number.cases(*enumerate(RISKS)))
-    return told.order_by(["risk_number", *PLACE]).select(*[column.name for column in COLUMNS])
+    answer = found.mutate(risk=found.risk_number.cases(*enumerate(RISKS)))
+    return answer.order_by(["risk_number", *PLACE]).select(*[column.name for column in COLUMNS])
 
 
 def or_nothing(number: "ir.IntegerColumn") -> "ir.IntegerValue":

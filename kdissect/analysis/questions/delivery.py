@@ -61,10 +61,10 @@ def delivery(tables: Tables) -> "ir.Table":
         first_sent=rows.first_sent.min(),
         last_sent=rows.first_sent.max(),
     )
-    told = found.mutate(risk_number=risk_of(found))
-    told = told.mutate(risk=told.risk_number.cases(*enumerate(ORDER)))
+    answer = found.mutate(risk_number=risk_of(found))
+    answer = answer.mutate(risk=answer.risk_number.cases(*enumerate(ORDER)))
     order = ["risk_number", ibis.desc("records"), *OF_PRODUCER]
-    return told.order_by(order).select(*[column.name for column in COLUMNS])
+    return answer.order_by(order).select(*[column.name for column in COLUMNS])
 
 
 def risk_of(rows: "ir.Table") -> "ir.IntegerValue":

@@ -18,8 +18,15 @@ from kdissect.analysis.consumption import (
     produced,
     with_run,
 )
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, in_order, window_of
-from kdissect.analysis.question import FLAG, NAMES, Option, Question, Tables
+from kdissect.analysis.dimensions import (
+    DEFAULT_WINDOW_NS,
+    WINDOW,
+    check_names,
+    group_option,
+    in_order,
+    window_of,
+)
+from kdissect.analysis.question import FLAG, Option, Question, Tables
 from kdissect.analysis.questions.latency import PERCENTILES, whole
 from kdissect.tables.schemas import INT64, TEXT, Column
 
@@ -43,10 +50,8 @@ COLUMNS: Final = (
     Column("produce_p99_ns", INT64, "ns", "p99 of the part to the answer of the produce request"),
     Column("fetch_p99_ns", INT64, "ns", "p99 of the part from there to the end of the fetch"),
 )
-LIVE: Final = Option("live", FLAG, False, "Without the backlog that a group began with.")
-BY: Final = Option(
-    "by", NAMES, ("topic", "group"), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
-)
+LIVE: Final = Option("live", FLAG, False, "Without the backlog that a group started with.")
+BY: Final = group_option(("topic", "group"), CHOICES)
 
 
 def end_to_end(

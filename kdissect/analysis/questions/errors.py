@@ -54,7 +54,7 @@ def errors(
     import ibis
 
     check_names(by, BY.choices)
-    rows = met(tables, by, window)
+    rows = error_codes(tables, by, window)
     place = rows.topic_or_id + ":" + rows.partition_index.cast("string")
     found = rows.group_by(list(by)).aggregate(
         errors=rows.count(),
@@ -74,14 +74,14 @@ def errors(
     )
     one_name = (found.first_name == found.last_name).ifelse(found.first_name, None)
     one_api = (found.first_api == found.last_api).ifelse(found.first_api, None)
-    told = found.mutate(
+    answer = found.mutate(
         is_retriable=(found.least == found.most).ifelse(found.most == 1, None),
         advice=advice_for(one_name, one_api),
     ).select(*by, *[column.name for column in COLUMNS])
-    return in_order(told, by, ibis.desc("errors"))
+    return in_order(answer, by, ibis.desc("errors"))
 
 
-def met(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
+def error_codes(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
     """Error codes with their exchange, and the dimensions."""
     own = [column.name for column in OWN]
     found = tables["errors"]
@@ -114,7 +114,7 @@ def met(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
 
 QUESTION: Final = Question(
     "errors",
-    "Which errors do brokers answer, to whom, since when, and what is to be done?",
+    "Which errors do brokers return, to which clients, since when, and what is the remedy?",
     ("exchanges", "errors"),
     COLUMNS,
     errors,

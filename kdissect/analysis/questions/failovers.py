@@ -7,6 +7,7 @@ succeed (clients with old metadata) belong to it until none occurs for some time
 
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.attempts import UNANSWERED
 from kdissect.analysis.brokers import is_follower
 from kdissect.analysis.dimensions import SECOND_NS, with_ends
 from kdissect.analysis.grouping import is_unanswered
@@ -33,7 +34,6 @@ OF_LEADERSHIP: Final = (
     "UNKNOWN_TOPIC_ID",
     "INCONSISTENT_TOPIC_ID",
 )
-UNANSWERED: Final = "unanswered"
 # Client ids of brokers and controllers when they fetch from each other.
 PLACE: Final = ("topic", "partition", "access")
 CLIENT: Final = ("client_id", "client_ip")
@@ -48,7 +48,7 @@ COLUMNS: Final = (
     Column("partition", INT32, "", "partition"),
     Column("access", TEXT, "", "produce, fetch (consumers), replicate (followers) or metadata"),
     Column("cause", TEXT, "", "first error, or unanswered"),
-    Column("blackout_ns", INT64, "ns", "until the first success by anybody; null: none in capture"),
+    Column("blackout_ns", INT64, "ns", "until the first success of any client; null: none seen"),
     Column("failing_ns", INT64, "ns", "from the first error to the last"),
     Column(
         "slowest_client_ns", INT64, "ns",
@@ -97,8 +97,8 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     has_leader = found.access != "metadata"  # any broker answers metadata
     brokers = ("old_broker", "refused_by", "new_broker")
     found = found.mutate(**{name: has_leader.ifelse(found[name], None) for name in brokers})
-    told = found.select(*[column.name for column in COLUMNS])
-    return told.order_by([ibis.asc(name) for name in ("started", *PLACE)])
+    answer = found.select(*[column.name for column in COLUMNS])
+    return answer.order_by([ibis.asc(name) for name in ("started", *PLACE)])
 
 
 def with_long_polls(rows: "ir.Table") -> "ir.Table":
@@ -129,10 +129,10 @@ def of_clients(rows: "ir.Table") -> "ir.Table":
 
     of_client = ibis.window(group_by=(*PLACE, "episode", *CLIENT))
     rows = rows.mutate(since_ns=rows.at_ns.min(where=rows.is_failure).over(of_client))
-    met = rows.filter(rows.since_ns.notnull())
-    goes_again = met.is_ok & (met.at_ns > met.since_ns)
-    clients = met.group_by(*PLACE, "episode", *CLIENT).aggregate(
-        took_ns=met.at_ns.min(where=goes_again) - met.since_ns.min()
+    failed = rows.filter(rows.since_ns.notnull())
+    goes_again = failed.is_ok & (failed.at_ns > failed.since_ns)
+    clients = failed.group_by(*PLACE, "episode", *CLIENT).aggregate(
+        took_ns=failed.at_ns.min(where=goes_again) - failed.since_ns.min()
     )
     return clients.group_by(*PLACE, "episode").aggregate(
         clients=clients.count(),
@@ -247,7 +247,7 @@ def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
 
 QUESTION: Final = Question(
     "failovers",
-    "Which partitions could not be written or read, for how long, and who led before and after?",
+    "Which partitions could not be written or read, for how long, and which brokers led?",
     ("connections", "exchanges", "partitions"),
     COLUMNS,
     failovers,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import check_names
+from kdissect.analysis.dimensions import check_names, group_option
 from kdissect.analysis.grouping import beside
-from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
+from kdissect.analysis.question import SHARE, Question, Tables
 from kdissect.analysis.questions.latency import whole
 from kdissect.tables.schemas import INT64, Column
 
@@ -20,7 +20,7 @@ COLUMNS: Final = (
     Column("reset_by_client", INT64, "", "those that the client reset"),
     Column("reconnects", INT64, "", "those begun after another of client and broker ended"),
     Column("life_p50_ns", INT64, "ns", "median time from the first to the last packet"),
-    Column("retransmitted", SHARE, "", "share of segments that were sent again"),
+    Column("retransmitted", SHARE, "", "share of segments that were retransmitted"),
     Column("retransmitted_segments", INT64, "", "their number"),
     Column("lost_bytes", INT64, "bytes", "bytes that the network lost"),
     Column("zero_windows", INT64, "", "segments that announce a full receive buffer"),
@@ -37,9 +37,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture", "tap", "date")
 DEFAULT_BY: Final = ("client", "broker")
-BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = group_option(DEFAULT_BY, CHOICES)
 # Connections of other protocols do not concern Kafka; "none" had no payload.
 PROTOCOLS: Final = ("kafka", "kafka-0.7", "tls", "none")
 
@@ -51,12 +49,12 @@ def health(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
     check_names(by, CHOICES)
     connections = ends_of_connections(tables)
     found = beside(of_connections(connections, by), of_exchanges(tables, connections, by), by)
-    troubles = [
+    symptoms = [
         found[name]
         for name in ("retransmitted_segments", "zero_windows", "refused", "no_answer",
                      "reset_by_broker", "reset_by_client", "reconnects")
     ]  # fmt: skip
-    trouble = sum(troubles[1:], troubles[0])
+    trouble = sum(symptoms[1:], symptoms[0])
     ordered = found.order_by([ibis.desc(trouble), ibis.desc("exchanges"), *by])
     return ordered.select(*by, *[column.name for column in COLUMNS])
 

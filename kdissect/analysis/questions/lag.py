@@ -43,14 +43,14 @@ COLUMNS: Final = (
         "records that open transactions keep from members that read what is committed: high "
         "watermark - last stable offset in the last fetch response",
     ),
-    Column("client_id", TEXT, "", "client id of who committed or fetched last"),
+    Column("client_id", TEXT, "", "client id of the last commit or fetch"),
     Column("since", TEXT, "", "lag_time is by: produce (seen), batch time (producer's clock)"),
 )  # fmt: skip
 ROW: Final = ("group_id", *PARTITION)
 BY_FETCH: Final = "fetch"
 BY_PRODUCE: Final = "produce"
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit", "OffsetFetch")
-LATEST: Final = Option("latest", FLAG, False, "Only how it stood at last, the largest lag first.")
+LATEST: Final = Option("latest", FLAG, False, "Only the last window, the largest lag first.")
 
 
 def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -> "ir.Table":
@@ -143,15 +143,15 @@ def positions(tables: Tables) -> "ir.Table":
     got = brought.inner_join(fetches, "exchange_id")
     asked = asked.mutate(at_ns=asked.request_start_ns, delivered_offset=asked.fetch_offset)
     got = got.mutate(at_ns=got.response_end_ns, delivered_offset=got.last_offset + 1)
-    told = asked.filter(asked.last_stable_offset >= 0, asked.high_watermark >= 0)
-    told = told.mutate(
-        at_ns=told.response_end_ns,
-        held_back=told.high_watermark - told.last_stable_offset,
+    marked = asked.filter(asked.last_stable_offset >= 0, asked.high_watermark >= 0)
+    marked = marked.mutate(
+        at_ns=marked.response_end_ns,
+        held_back=marked.high_watermark - marked.last_stable_offset,
         delivered_offset=ibis.null("int64"),
     )
     asked, got = (rows.mutate(held_back=ibis.null("int64")) for rows in (asked, got))
     columns = [*PARTITION, "delivered_offset", "held_back", "client_id", "at_ns"]
-    each = [rows.select(*columns, group_id="group") for rows in (asked, got, told)]
+    each = [rows.select(*columns, group_id="group") for rows in (asked, got, marked)]
     rows = ibis.union(*each)
     return rows.mutate(
         committed_by=ibis.null("string"), committed_offset=ibis.null("int64")
@@ -170,9 +170,9 @@ def partition_ends(tables: Tables) -> "ir.Table":
 
     parts, exchanges = named(tables["partitions"]), tables["exchanges"]
     answered = exchanges.select("exchange_id", at_ns="response_end_ns")
-    told = parts.filter(parts.high_watermark >= 0).inner_join(answered, "exchange_id")
-    marks = told.select(
-        *PARTITION, "at_ns", end_offset=told.high_watermark, end_by=ibis.literal(BY_FETCH)
+    marked = parts.filter(parts.high_watermark >= 0).inner_join(answered, "exchange_id")
+    marks = marked.select(
+        *PARTITION, "at_ns", end_offset=marked.high_watermark, end_by=ibis.literal(BY_FETCH)
     )
     given = produced(tables)
     ends = given.select(

@@ -34,12 +34,12 @@ COLUMNS: Final = (
         for name in (*PERCENTILES, "max")
     ],
     *[Column(f"{part}_p99_ns", INT64, "ns", f"p99 of {part}") for part in PARTS],
-    Column("waited", SHARE, "", "share of all latency that was asked for (wait)"),
-    Column("retransmitted", INT64, "", "exchanges with segments sent again"),
+    Column("waited", SHARE, "", "long-poll share: wait as a share of all latency"),
+    Column("retransmitted", INT64, "", "exchanges with retransmitted segments"),
     Column("retransmitted_p99_ns", INT64, "ns", "p99 of the measure of those"),
     Column("rtt_p50_ns", INT64, "ns", "median of the connections' TCP round trips"),
 )
-OF: Final = Option("of", TEXT, "latency", "What the percentiles are of.", MEASURES)
+OF: Final = Option("of", TEXT, "latency", "Measure of the percentiles.", MEASURES)
 
 
 def latency(
@@ -94,7 +94,7 @@ QUESTION: Final = Question(
     ),
     turns=(
         Turn(
-            Option("slowest", NUMBER, None, "The N slowest exchanges instead, as `slowest` does."),
+            Option("slowest", NUMBER, None, "Show the N slowest exchanges, as `slowest` does."),
             "slowest",
             "number",
         ),

@@ -25,14 +25,14 @@ COLUMNS: Final = (
         "join, leave, removed (by an administrator), max poll exceeded, session timeout, static "
         "restart, metadata change, subscription change, cooperative step, rejoin, unknown",
     ),
-    Column("client_id", TEXT, "", "client id of who caused it"),
+    Column("client_id", TEXT, "", "client id of the cause"),
     Column("stopped_ns", INT64, "ns", "longest time of a partition without an owner"),
     Column("duration_ns", INT64, "ns", "end - start"),
     Column("members", INT64, "", "members after"),
     Column("moved", INT64, "", "partitions that changed hands"),
     Column(
         "outcome", TEXT, "",
-        "complete; emptied: nobody is left; interrupted: the next came first; open: no end seen",
+        "complete; emptied: no members left; interrupted: by the next; open: no end seen",
     ),
     Column("reason", TEXT, "", "what the member said of it"),
     Column("generation_before", INT32, "", "generation or epoch before; null: not captured"),
@@ -40,7 +40,7 @@ COLUMNS: Final = (
     Column("end", TIME, "", "the last member had its assignment; null: none had"),
     Column("kind", TEXT, "", "classic, consumer (KIP-848), share or streams (KIP-1071)"),
     Column("protocol", TEXT, "", "assignor of a classic group"),
-    Column("client_ip", TEXT, "", "address of who caused it"),
+    Column("client_ip", TEXT, "", "address of the cause"),
     Column("member_id", TEXT, "", "its member id"),
     Column("group_instance_id", TEXT, "", "its name as a static member"),
     Column("members_before", INT64, "", "members before"),
@@ -148,8 +148,8 @@ def with_moves(turns: "ir.Table", moved: "ir.Table") -> "ir.Table":
     """Rebalances with the partitions moved; members of new protocols are lost with partitions."""
     turns = joined_back(turns, moved, REBALANCE)
     # Members that join after the group was empty get them.
-    told = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
-    turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in told})
+    nulled = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
+    turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in nulled})
     is_silent = (turns.kind != "classic") & (turns.silent > 0)
     return turns.mutate(lost=is_silent.fill_null(False).ifelse(turns.silent, turns.lost))
 

@@ -56,13 +56,13 @@ def retries(tables: Tables) -> "ir.Table":
     found = found.filter((found.failures > 0) | (found.tries > 1))
     cause = (found.failures > 0).ifelse(found.first_failure, SENT_AGAIN)
     has_no_error = cause.isin([SENT_AGAIN, UNANSWERED])
-    told = found.mutate(
+    answer = found.mutate(
         cause=cause,
         until_success_ns=found.succeeded_ns - found.sent_ns,
         next_success_ns=found.next_ok_ns - found.sent_ns,
         is_retriable=has_no_error.ifelse(None, cause.isin(retriable_names())),
     ).select(*[column.name for column in COLUMNS])
-    return told.order_by([ibis.asc(name) for name in ("first_sent", "topic", "partition")])
+    return answer.order_by([ibis.asc(name) for name in ("first_sent", "topic", "partition")])
 
 
 def retriable_names() -> list[str]:
@@ -72,7 +72,7 @@ def retriable_names() -> list[str]:
 
 QUESTION: Final = Question(
     "retries",
-    "Which batches failed or were sent again, and how long until they were written?",
+    "Which batches failed or were retried, and how long until they were written?",
     ("connections", "exchanges", "partitions", "batches"),
     COLUMNS,
     retries,

@@ -101,7 +101,7 @@ QUESTION: Final = Question(
     ("exchanges", "connections", "all_exchanges"),
     COLUMNS,
     slowest,
-    (Option("number", NUMBER, DEFAULT_NUMBER, "How many."), OF),
+    (Option("number", NUMBER, DEFAULT_NUMBER, "Number of exchanges."), OF),
     (
         "kdissect slowest broker.pcap",
         "kdissect slowest broker.pcap --number 5 --of work --where \"api <> 'Fetch'\"",

@@ -31,7 +31,7 @@ COLUMNS: Final = (
     Column("client_ip", TEXT, "", "address of the client"),
     Column("user", TEXT, "", "SASL user"),
 )
-REPLICATION: Final = Option("replication", FLAG, False, "Replication between brokers too.")
+REPLICATION: Final = Option("replication", FLAG, False, "Include replication between brokers.")
 
 
 def topology(tables: Tables, replication: bool = False) -> "ir.Table":
@@ -70,10 +70,10 @@ def edges(tables: Tables) -> "ir.Table":
     exchanges = tables["exchanges"]
     groups = groups_of(tables)
     moved = exchanges.filter(exchanges.api.isin((*PRODUCING, *CONSUMING)))
-    told = with_software(tables, with_ends(tables, moved))
-    rows = told.select(
+    identified = with_software(tables, with_ends(tables, moved))
+    rows = identified.select(
         "exchange_id", "api", "connection_id", "client_ip", "user", "software", "is_broker",
-        "request_start", client=told.client_id,
+        "request_start", client=identified.client_id,
     )  # fmt: skip
     rows = rows.mutate(
         direction=ibis.cases(
@@ -106,7 +106,7 @@ def who(client: "ir.StringColumn", client_ip: "ir.StringColumn") -> "ir.StringCo
 
 QUESTION: Final = Question(
     "topology",
-    "Who produces to which topic, and who consumes it?",
+    "Which clients produce to which topics, and which consume them?",
     ("connections", "exchanges", "partitions", "all_exchanges"),
     COLUMNS,
     topology,

@@ -8,13 +8,14 @@ from kdissect.analysis.dimensions import (
     DEFAULT_WINDOW_NS,
     WINDOW,
     check_names,
+    group_option,
     in_order,
     window_of,
     with_ends,
 )
 from kdissect.analysis.grouping import beside, listed
 from kdissect.analysis.partition_skew import SKEW_COLUMNS, skew
-from kdissect.analysis.question import NAMES, RATE, SHARE, TEXT, Option, Question, Tables
+from kdissect.analysis.question import RATE, SHARE, TEXT, Question, Tables
 from kdissect.analysis.questions.clients import CONSUMING, PRODUCING
 from kdissect.analysis.questions.latency import whole
 from kdissect.tables.schemas import INT32, INT64, Column
@@ -40,7 +41,7 @@ COLUMNS: Final = (
     *SKEW_COLUMNS,
     Column("produces", INT64, "", "produce requests"),
     Column("fetches", INT64, "", "clients' fetches"),
-    Column("empty", SHARE, "", "share of them that brought less than they waited for"),
+    Column("empty", SHARE, "", "share of them answered with less than min_bytes"),
     Column("metadata", INT64, "", "metadata requests; null by topic or partition"),
     Column("throttled", INT64, "", "exchanges that the broker throttled"),
     Column("throttle_max_ms", INT32, "ms", "longest throttle"),
@@ -49,9 +50,7 @@ CHOICES: Final = (
     "topic", "partition", "client", "client_ip", "user", "broker", "rack", "connection",
     "capture", "tap", "date", "window",
 )  # fmt: skip
-BY: Final = Option(
-    "by", NAMES, ("topic",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
-)
+BY: Final = group_option(("topic",), CHOICES)
 OF_TOPICS: Final = ("topic", "partition")
 OF_CLIENTS: Final = ("client", "client_ip", "user", "rack", "connection")
 

@@ -50,7 +50,7 @@ COLUMNS: Final = (
         "timeout_ns", INT64, "ns",
         "transaction.timeout.ms of the producer; null when it began before the capture",
     ),
-    Column("ended_by", TEXT, "", "client id of who ended it"),
+    Column("ended_by", TEXT, "", "client id that ended it"),
     Column("partitions", INT64, "", "topic-partitions written to"),
     Column("batches", INT64, "", "batches"),
     Column("records", INT64, "", "records of those"),
@@ -167,19 +167,21 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
     batches = batches.group_by(
         *OF_TRANSACTION, "topic", "partition", "producer_id", "producer_epoch", "base_sequence"
     ).aggregate(record_count=batches.record_count.max(), base_offset=batches.base_offset.max())
-    told = batches.left_join(told_of(tables), ["topic", "partition", "producer_id", "base_offset"])
-    told = told.select(*batches.columns, "was_aborted")
-    ended = ends_of(told, markers_of(tables))
-    told = told.left_join(ended, [*OF_MARKER, "base_offset"])
-    place = told.topic + ":" + told.partition.cast("string")
-    return told.group_by(*OF_TRANSACTION).aggregate(
-        batch_producer_id=told.producer_id.max(),
-        batch_producer_epoch=told.producer_epoch.max(),
+    outcomes = batches.left_join(
+        aborted_batches(tables), ["topic", "partition", "producer_id", "base_offset"]
+    )
+    outcomes = outcomes.select(*batches.columns, "was_aborted")
+    ended = ends_of(outcomes, markers_of(tables))
+    outcomes = outcomes.left_join(ended, [*OF_MARKER, "base_offset"])
+    place = outcomes.topic + ":" + outcomes.partition.cast("string")
+    return outcomes.group_by(*OF_TRANSACTION).aggregate(
+        batch_producer_id=outcomes.producer_id.max(),
+        batch_producer_epoch=outcomes.producer_epoch.max(),
         partitions=place.nunique(),
-        batches=told.count(),
-        records=told.record_count.sum(),
-        aborted=(told.was_aborted == 1).cast("int64").sum(),
-        marker_ns=told.marker_ns.max(),
+        batches=outcomes.count(),
+        records=outcomes.record_count.sum(),
+        aborted=(outcomes.was_aborted == 1).cast("int64").sum(),
+        marker_ns=outcomes.marker_ns.max(),
     )
 
 
@@ -221,7 +223,7 @@ def timeouts(tables: Tables) -> "ir.Table":
     )
 
 
-def told_of(tables: Tables) -> "ir.Table":
+def aborted_batches(tables: Tables) -> "ir.Table":
     """Batches of transactions in fetches of read_committed consumers: aborted or not."""
     batches = tables["all_batches"]
     known = batches.is_aborted.notnull() & batches.is_transactional & ~batches.is_control

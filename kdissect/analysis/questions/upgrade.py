@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis import releases
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
+from kdissect.analysis.dimensions import (
+    CLIENT,
+    DEFAULT_WINDOW_NS,
+    check_names,
+    client_option,
+    with_dimensions,
+)
 from kdissect.analysis.fingerprints import JAVA, with_software
 from kdissect.analysis.grouping import listed
-from kdissect.analysis.question import NAMES, TEXT, Option, Question, Tables
+from kdissect.analysis.question import TEXT, Option, Question, Tables
 from kdissect.errors import KdissectError
+from kdissect.messages.headers import UNSUPPORTED_VERSION
 from kdissect.tables.schemas import BOOL, INT16, INT64, TIME, Column
 
 if TYPE_CHECKING:
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
-UNSUPPORTED_VERSION: Final = 35
 SURE: Final = 85  # % of confidence in a fingerprint; with less no client is said to break
 BREAKS: Final = "breaks"
 MAY_BREAK: Final = "may break"
@@ -48,16 +54,11 @@ COLUMNS: Final = (
     Column("last_time", TIME, "", "last request"),
 )  # fmt: skip
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture")
-DEFAULT_BY: Final = ("client", "client_ip")
-BY: Final = Option(
-    "by", NAMES, DEFAULT_BY, f"A client is one of these: {', '.join(CHOICES)}.", CHOICES
-)
-TO: Final = Option(
-    "to", TEXT, DEFAULT_TO, "The release that brokers are to have.", releases.RELEASES
-)
+BY: Final = client_option(CHOICES)
+TO: Final = Option("to", TEXT, DEFAULT_TO, "Target release of the brokers.", releases.RELEASES)
 
 
-def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO) -> "ir.Table":
+def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) -> "ir.Table":
     """A row for each client, API and version that the release does not fully support."""
     import ibis
 
@@ -96,8 +97,10 @@ def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO
 
 def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
     """Exchanges with the version range of the release, and the known facts of client and broker."""
-    told = with_software(tables, exchanges.filter(exchanges.api_version.notnull()))
-    joined = told.left_join(connection_facts(tables), "connection_id").drop("connection_id_right")
+    identified = with_software(tables, exchanges.filter(exchanges.api_version.notnull()))
+    joined = identified.left_join(connection_versions(tables), "connection_id").drop(
+        "connection_id_right"
+    )
     joined = joined.left_join(formats(tables), "exchange_id").drop("exchange_id_right")
     spoken = releases.spoken_by(to)
     columns = {
@@ -125,7 +128,7 @@ def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]"
     return earliest, latest
 
 
-def connection_facts(tables: Tables) -> "ir.Table":
+def connection_versions(tables: Tables) -> "ir.Table":
     """For each connection: whether its client negotiates versions, and its broker's release.
 
     A client negotiates when it does on any connection, and does not when all its connections were

@@ -14,13 +14,13 @@ from kdissect.analysis.summary.arrow_columns import integers, is_set, text_group
 from kdissect.analysis.summary.counters import Quantiles
 from kdissect.analysis.summary.largest import Largest
 
-TROUBLED_KEPT: Final = 10
+DEGRADED_KEPT: Final = 10
 KAFKA: Final = "kafka"  # prefix of its protocols' names
 TLS: Final = "tls"
 UNKNOWN_NS: Final = 1 << 62  # more than any round trip
 
 # Columns that mark a connection as troubled, and their weights.
-TROUBLES: Final = (
+SYMPTOMS: Final = (
     "retransmitted_segments", "gaps", "missing_bytes", "skipped_bytes", "zero_windows",
 )  # fmt: skip
 COUNTED: Final = (
@@ -88,7 +88,7 @@ class NetworkCounters:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count one batch."""
-        columns = {name: both_ways(batch, name) for name in {*COUNTED, *TROUBLES}}
+        columns = {name: both_ways(batch, name) for name in {*COUNTED, *SYMPTOMS}}
         concerns = np.zeros(batch.num_rows, np.bool_)
         for protocol, some in text_groups(batch, "protocol"):
             concerns[some] = protocol is not None and protocol.startswith((KAFKA, TLS))
@@ -100,18 +100,18 @@ class NetworkCounters:
             self._sums[name] += int(columns[name][concerns].sum())
         known = round_trips[concerns & (round_trips < UNKNOWN_NS)]
         self._round_trips.add([""], np.zeros(len(known), np.int64), known)
-        score = sum(columns[name] for name in TROUBLES) + is_set(batch, "rst_by")
+        score = sum(columns[name] for name in SYMPTOMS) + is_set(batch, "rst_by")
         rows = np.flatnonzero(score * concerns)
         self.troubled_count += len(rows)
-        worst = rows[np.argsort(-score[rows], kind="stable")][:TROUBLED_KEPT]
+        worst = rows[np.argsort(-score[rows], kind="stable")][:DEGRADED_KEPT]
         # Without the times, whose Python values would need pandas (0.2 s to import).
         named = batch.select(NAMED)
         for row in worst.tolist():
             counts = {name: int(column[row]) for name, column in columns.items()}
             record = named.slice(row, 1).to_pylist()[0]
-            self.troubled.append(_troubled(record, counts, int(round_trips[row])))
-        self.troubled.sort(key=_trouble, reverse=True)
-        del self.troubled[TROUBLED_KEPT:]
+            self.troubled.append(_degraded(record, counts, int(round_trips[row])))
+        self.troubled.sort(key=_severity, reverse=True)
+        del self.troubled[DEGRADED_KEPT:]
 
     def network(self) -> Network:
         """The counts so far."""
@@ -139,7 +139,7 @@ def round_trips_of(batch: pa.RecordBatch) -> Any:
     return np.where(is_unknown, UNKNOWN_NS, known[0] + known[1])
 
 
-def _troubled(
+def _degraded(
     record: dict[str, Any], counts: dict[str, int], round_trip_ns: int
 ) -> TroubledConnection:
     return TroubledConnection(
@@ -161,5 +161,5 @@ def _troubled(
     )
 
 
-def _trouble(row: TroubledConnection) -> int:
-    return sum(int(getattr(row, name)) for name in TROUBLES) + bool(row.rst_by)
+def _severity(row: TroubledConnection) -> int:
+    return sum(int(getattr(row, name)) for name in SYMPTOMS) + bool(row.rst_by)

@@ -1,16 +1,14 @@
 """Degraded connections of the window, and those with overdue requests now."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import DegradedConnection, Focus
+from kdissect.live.counting.snapshot import LISTED, DegradedConnection, Focus
 from kdissect.live.counting.waiting import Late, Waiting
 from kdissect.tables.matrices import Ints
-
-LISTED: Final = 100
 
 
 class Losses(NamedTuple):
@@ -23,12 +21,12 @@ class Losses(NamedTuple):
     client: str = ""
 
 
-def troubled(
-    joined: MergedBuckets, waiting: Waiting, addresses: Addresses, focus: Focus, now_ns: int
+def degraded(
+    merged: MergedBuckets, waiting: Waiting, addresses: Addresses, focus: Focus, now_ns: int
 ) -> tuple[DegradedConnection, ...]:
     """Overdue connections by age, then those with unanswered requests and losses."""
     late = {key: one for key, one in waiting.late.items() if is_late(one, focus, now_ns)}
-    losses = losses_of(joined)
+    losses = losses_of(merged)
     found = []
     for connection_id in dict.fromkeys([*late, *losses]):
         loss = losses.get(connection_id, Losses())
@@ -70,9 +68,9 @@ def with_addresses(one: DegradedConnection, addresses: Addresses) -> DegradedCon
     return one._replace(client_address=client, broker_address=broker)
 
 
-def losses_of(joined: MergedBuckets) -> dict[int, Losses]:
+def losses_of(merged: MergedBuckets) -> dict[int, Losses]:
     """Connections with losses, the top ones by each kind of loss, up to the list limit."""
-    tcp_events = joined.tcp_events()
+    tcp_events = merged.tcp_events()
     if not len(tcp_events.row):
         return {}
     ids, which = np.unique(tcp_events.connection_id, return_inverse=True)
@@ -80,7 +78,7 @@ def losses_of(joined: MergedBuckets) -> dict[int, Losses]:
     last = np.zeros(len(ids), np.int64)
     np.maximum.at(last, which, tcp_events.row)
     chosen = most(sums)
-    clients = [joined.names.clients.texts[code] for code in joined.at("client", last[chosen])]
+    clients = [merged.names.clients.texts[code] for code in merged.at("client", last[chosen])]
     rows = zip(*(column[chosen].tolist() for column in sums), clients, strict=True)
     return {key: Losses(*row) for key, row in zip(ids[chosen].tolist(), rows, strict=True)}
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import Failing
+from kdissect.live.counting.snapshot import LISTED, Failing
 from kdissect.live.counting.time_buckets import picked
 from kdissect.tables.matrices import Ints
 
-LISTED: Final = 100
 # Maximum key range for counting in a dense array: 8 MB.
 DENSE: Final = 1_000_000
 
@@ -39,40 +38,40 @@ def grouped(key: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> Groups:
     return Groups(count[there], last[there])
 
 
-def failing(joined: MergedBuckets, seconds: float) -> tuple[Failing, ...]:
+def failing(merged: MergedBuckets, seconds: float) -> tuple[Failing, ...]:
     """Errors of the selected exchanges, the most frequent first."""
-    errors = joined.errors()
+    errors = merged.errors()
     if not len(errors.row):
         return ()
-    if joined.topic != -1:
-        of_it = (errors.topic == joined.topic) | (errors.topic == 0)
+    if merged.topic != -1:
+        of_it = (errors.topic == merged.topic) | (errors.topic == 0)
         errors = picked(errors, of_it)
-    groups = grouped(errors.error, joined.whole("api")[errors.row])
+    groups = grouped(errors.error, merged.whole("api")[errors.row])
     order = np.argsort(-groups.counts, kind="stable")[:LISTED]
     last = groups.last[order]
     rows = errors.row[last]
-    latencies = [max(latency, 0) for latency in joined.at("latency", rows)]
-    times = joined.at("time", rows)
+    latencies = [max(latency, 0) for latency in merged.at("latency", rows)]
+    times = merged.at("time", rows)
     return tuple(
         Failing(
-            joined.names.errors.texts[error],
-            joined.names.apis.texts[api],
+            merged.names.errors.texts[error],
+            merged.names.apis.texts[api],
             count,
             count / seconds,
             is_retriable,
             time + latency,
-            joined.names.clients.texts[client],
+            merged.names.clients.texts[client],
             topic,
         )
         for error, api, count, is_retriable, time, latency, client, topic in zip(
             errors.error[last].tolist(),
-            joined.at("api", rows),
+            merged.at("api", rows),
             groups.counts[order].tolist(),
             errors.is_retriable[last].tolist(),
             times,
             latencies,
-            joined.at("client", rows),
-            texts(joined.names.topics, errors.topic[last]),
+            merged.at("client", rows),
+            texts(merged.names.topics, errors.topic[last]),
             strict=True,
         )
     )

@@ -12,17 +12,17 @@ from kdissect.live.counting.time_buckets import (
     ErrorColumns,
     ExchangeColumns,
     MemberColumns,
+    TcpEventColumns,
     TimeBucket,
     TopicColumns,
-    TroubleColumns,
     Vocabulary,
     connection_columns,
     error_columns,
     exchange_columns,
     member_columns,
     placed,
+    tcp_event_columns,
     topic_columns,
-    trouble_columns,
 )
 
 TABLES = frozenset({"exchanges", "partitions", "errors", "members", "connections"})
@@ -37,18 +37,18 @@ NO_EXCHANGES = ExchangeColumns(
     *no_rows(INT, INT, INT, CODE, CODE, CODE, np.dtype(np.int8), FLAG),
     *no_rows(INT, INT, INT, CODE, CODE),
 )
-NO_TROUBLES = TroubleColumns(*no_rows(INT, INT, INT, INT, INT, FLAG))
+NO_TCP_EVENTS = TcpEventColumns(*no_rows(INT, INT, INT, INT, INT, FLAG))
 NO_TOPICS = TopicColumns(*no_rows(INT, CODE, INT, INT, FLAG))
 NO_ERRORS = ErrorColumns(*no_rows(INT, CODE, CODE, FLAG))
 NO_MEMBERS = MemberColumns(*no_rows(INT, INT, CODE, CODE, CODE, CODE, INT))
 NO_CONNECTIONS = ConnectionColumns(*no_rows(INT, CODE, INT, CODE, INT))
 NO_ROWS = TimeBucket(
-    0, 0, 0, NO_EXCHANGES, NO_TROUBLES, NO_TOPICS, NO_ERRORS, NO_MEMBERS, NO_CONNECTIONS
+    0, 0, 0, NO_EXCHANGES, NO_TCP_EVENTS, NO_TOPICS, NO_ERRORS, NO_MEMBERS, NO_CONNECTIONS
 )
 
 
 class Gathering:
-    """Takes batches of `TABLES`; `take_slice` returns the rows since its last call."""
+    """Takes batches of `TABLES`; `take_bucket` returns the rows since its last call."""
 
     def __init__(self, names: Vocabulary[Names]) -> None:
         self.names = names
@@ -56,7 +56,7 @@ class Gathering:
 
     def _begin(self) -> None:
         self._exchanges = [NO_EXCHANGES]
-        self._troubles = [NO_TROUBLES]
+        self._tcp_events = [NO_TCP_EVENTS]
         self._topics = [NO_TOPICS]
         self._errors = [NO_ERRORS]
         self._members = [NO_MEMBERS]
@@ -68,7 +68,7 @@ class Gathering:
             return
         if table == "exchanges":
             self._exchanges.append(exchange_columns(batch, self.names))
-            self._troubles.append(trouble_columns(batch))
+            self._tcp_events.append(tcp_event_columns(batch))
         elif table == "partitions":
             self._topics.append(topic_columns(batch, self.names))
         elif table == "errors":
@@ -78,9 +78,9 @@ class Gathering:
         elif table == "connections":
             self._connections.append(connection_columns(batch, self.names))
 
-    def take_slice(self, begin_ns: int, end_ns: int, packets: int) -> TimeBucket:
+    def take_bucket(self, begin_ns: int, end_ns: int, packets: int) -> TimeBucket:
         """Rows from `begin_ns` to `end_ns`; -1 means the time of the first row, if any."""
-        exchanges = ExchangeColumns(*joined(self._exchanges))
+        exchanges = ExchangeColumns(*concatenated(self._exchanges))
         ids = exchanges.exchange_id
         if begin_ns < 0:
             begin_ns = min(end_ns, int(exchanges.time.min())) if len(ids) else end_ns
@@ -89,17 +89,17 @@ class Gathering:
             end_ns,
             packets,
             exchanges,
-            placed(TroubleColumns(*joined(self._troubles)), ids),
-            placed(TopicColumns(*joined(self._topics)), ids),
-            placed(ErrorColumns(*joined(self._errors)), ids),
-            placed(MemberColumns(*joined(self._members)), ids),
-            ConnectionColumns(*joined(self._connections)),
+            placed(TcpEventColumns(*concatenated(self._tcp_events)), ids),
+            placed(TopicColumns(*concatenated(self._topics)), ids),
+            placed(ErrorColumns(*concatenated(self._errors)), ids),
+            placed(MemberColumns(*concatenated(self._members)), ids),
+            ConnectionColumns(*concatenated(self._connections)),
         )
         self._begin()
         return made
 
 
-def joined(parts: Sequence[Sequence[np.ndarray[Any, Any]]]) -> list[np.ndarray[Any, Any]]:
+def concatenated(parts: Sequence[Sequence[np.ndarray[Any, Any]]]) -> list[np.ndarray[Any, Any]]:
     """Rows of all parts, by column."""
     if len(parts) == 2:
         # Only the second has rows.

@@ -12,13 +12,12 @@ import numpy as np
 
 from kdissect.live.counting.columns import NONE, Flags, KnownNames, runs
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import Grouped
+from kdissect.live.counting.snapshot import LISTED, Grouped
 from kdissect.live.counting.time_buckets import MemberColumns, picked
 from kdissect.live.counting.waiting import Late
 from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 
-LISTED: Final = 100
 # Members rejoin within a poll interval; a minute is the default wait of brokers.
 SIGN_NS: Final = 60_000_000_000
 BEGINS: Final = frozenset({"join", "assign"})
@@ -27,31 +26,31 @@ ENDS: Final = frozenset({"sync", "owned", "epoch"})
 DISTURBED: Final = frozenset({"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED"})
 
 
-def grouping(joined: MergedBuckets, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
+def grouping(merged: MergedBuckets, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
     """Groups with events, rebalancing ones first."""
-    rows = joined.members()
+    rows = merged.members()
     order = np.lexsort((rows.time, rows.group))
     rows = picked(rows, order)
-    names = joined.names
-    found = of_groups(rows, rebalancing(rows, names.events, names.errors, now_ns), joined)
-    found |= waiting_groups(found, late, joined)
+    names = merged.names
+    found = of_groups(rows, rebalancing(rows, names.events, names.errors, now_ns), merged)
+    found |= waiting_groups(found, late, merged)
     by_need = sorted(found.values(), key=lambda group: (not group.is_rebalancing, -group.events))
     return tuple(by_need[:LISTED])
 
 
 def of_groups(
-    rows: MemberColumns, is_rebalancing: Flags, joined: MergedBuckets
+    rows: MemberColumns, is_rebalancing: Flags, merged: MergedBuckets
 ) -> dict[str, Grouped]:
     """Summaries of groups, for rows ordered by group and then time."""
     if not len(rows.group):
         return {}
     first = runs(rows.group)
     last = np.append(first[1:], len(rows.group)) - 1
-    members = members_of(rows, joined.names.events)
+    members = members_of(rows, merged.names.events)
     generation = last_where(rows.generation >= 0, first)
     # Only the busiest are shown, so only those become objects.
     chosen = np.lexsort((first - last, ~is_rebalancing))[:LISTED].tolist()
-    names = joined.names
+    names = merged.names
     found = {}
     for at in chosen:
         end = int(last[at])
@@ -109,7 +108,7 @@ def last_where(flags: Flags, first: Ints) -> Ints:
 
 
 def waiting_groups(
-    found: Mapping[str, Grouped], late: Mapping[int, Late], joined: MergedBuckets
+    found: Mapping[str, Grouped], late: Mapping[int, Late], merged: MergedBuckets
 ) -> dict[str, Grouped]:
     """Groups whose members are waiting for the others now, so that there are no events yet."""
     waiting: dict[str, Grouped] = {}
@@ -119,7 +118,7 @@ def waiting_groups(
             continue
         if known is not None:
             waiting[one.group_id] = known._replace(is_rebalancing=True)
-        elif joined.is_seen is None:
+        elif merged.is_seen is None:
             waits = f"waits: {one.waits.api}"
             since = one.waits.since_ns
             waiting[one.group_id] = Grouped(one.group_id, 0, 0, -1, waits, since, True)

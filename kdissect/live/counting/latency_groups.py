@@ -7,11 +7,9 @@ import numpy as np
 
 from kdissect.analysis.tally import BINS, Tally, chosen, merged, quantiles, tally
 from kdissect.live.counting.merged_buckets import MergedBuckets
-from kdissect.live.counting.snapshot import Timed
+from kdissect.live.counting.snapshot import LISTED, Timed
 from kdissect.tables.matrices import Ints
 
-# Limit of listed names by each measure: the most exchanges, errors, bytes, the longest latencies.
-LISTED: Final = 100
 SHARES: Final = (0.5, 0.95, 0.99)
 PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
 

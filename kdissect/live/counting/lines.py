@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from kdissect.live.counting.snapshot import Snapshot, Timed
 from kdissect.text.escape import escaped
+from kdissect.text.human import DURATION_UNITS
 
 WIDTH: Final = 100
 NONE: Final = "-"
 MULTIPLES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def line_of(snapshot: Snapshot) -> str:
@@ -71,7 +71,7 @@ def duration(ns: int) -> str:
         return NONE
     if ns >= 1e12:
         return f"{ns / 1e9:.0f}s"
-    for unit, name in UNITS:
+    for unit, name in DURATION_UNITS:
         if ns >= unit * 0.9995:
             return f"{ns / unit:.3g}{name}"
     return f"{ns}ns"

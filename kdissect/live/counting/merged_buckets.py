@@ -14,8 +14,8 @@ from kdissect.live.counting.gathering import (
     NO_ERRORS,
     NO_MEMBERS,
     NO_ROWS,
+    NO_TCP_EVENTS,
     NO_TOPICS,
-    NO_TROUBLES,
 )
 from kdissect.live.counting.snapshot import Focus
 from kdissect.live.counting.time_buckets import (
@@ -23,9 +23,9 @@ from kdissect.live.counting.time_buckets import (
     ErrorColumns,
     MemberColumns,
     Rows,
+    TcpEventColumns,
     TimeBucket,
     TopicColumns,
-    TroubleColumns,
     Vocabulary,
     picked,
 )
@@ -45,15 +45,18 @@ class MergedBuckets:
     """
 
     def __init__(
-        self, slices: Sequence[TimeBucket], names: Vocabulary[KnownNames], focus: Focus = EVERYTHING
+        self,
+        buckets: Sequence[TimeBucket],
+        names: Vocabulary[KnownNames],
+        focus: Focus = EVERYTHING,
     ) -> None:
-        self.slices = slices
+        self.buckets = buckets
         self.names = names
         self.focus = focus
         self._made: dict[str, np.ndarray[Any, Any]] = {}
         self._seen_columns: dict[str, np.ndarray[Any, Any]] = {}
         # Start index of each time bucket.
-        self.starts = [0, *accumulate(len(each.exchanges.time) for each in slices)]
+        self.starts = [0, *accumulate(len(each.exchanges.time) for each in buckets)]
         self.count = self.starts[-1]
         self.topic = self._code(names.topics, focus.topic)
         self.is_seen = self._seen(focus)
@@ -66,12 +69,12 @@ class MergedBuckets:
 
     @cached_property
     def _all_topics(self) -> TopicColumns:
-        return self._rows([each.topics for each in self.slices], NO_TOPICS)
+        return self._rows([each.topics for each in self.buckets], NO_TOPICS)
 
     def first_topic(self, row: int) -> str:
         """The first topic of an exchange, "" if it has none."""
         piece = bisect_right(self.starts, row) - 1
-        topics = self.slices[piece].topics
+        topics = self.buckets[piece].topics
         there = np.flatnonzero(topics.row == row - self.starts[piece])
         return self.names.topics.texts[topics.topic[there[0]]] if len(there) else ""
 
@@ -100,7 +103,7 @@ class MergedBuckets:
     def whole(self, name: str) -> np.ndarray[Any, Any]:
         """A column of all exchanges, whatever the focus."""
         if name not in self._made:
-            parts = [getattr(each.exchanges, name) for each in self.slices or NOTHING]
+            parts = [getattr(each.exchanges, name) for each in self.buckets or NOTHING]
             self._made[name] = np.concatenate(parts, dtype=WIDE.get(parts[0].dtype))
         return self._made[name]
 
@@ -122,7 +125,7 @@ class MergedBuckets:
         found = []
         for row in rows.tolist():
             piece = bisect_right(self.starts, row) - 1
-            column = getattr(self.slices[piece].exchanges, name)
+            column = getattr(self.buckets[piece].exchanges, name)
             found.append(column[row - self.starts[piece]].item())
         return found
 
@@ -132,17 +135,17 @@ class MergedBuckets:
             return columns
         return picked(columns, np.flatnonzero(self.is_seen[columns.row]))
 
-    def tcp_events(self) -> TroubleColumns:
-        return self.seen(self._rows([each.tcp_events for each in self.slices], NO_TROUBLES))
+    def tcp_events(self) -> TcpEventColumns:
+        return self.seen(self._rows([each.tcp_events for each in self.buckets], NO_TCP_EVENTS))
 
     def errors(self) -> ErrorColumns:
-        return self.seen(self._rows([each.errors for each in self.slices], NO_ERRORS))
+        return self.seen(self._rows([each.errors for each in self.buckets], NO_ERRORS))
 
     def members(self) -> MemberColumns:
-        return self.seen(self._rows([each.members for each in self.slices], NO_MEMBERS))
+        return self.seen(self._rows([each.members for each in self.buckets], NO_MEMBERS))
 
     def connections(self) -> ConnectionColumns:
-        parts = [NO_CONNECTIONS, *(each.connections for each in self.slices)]
+        parts = [NO_CONNECTIONS, *(each.connections for each in self.buckets)]
         return ConnectionColumns(*(np.concatenate(c) for c in zip(*parts, strict=True)))
 
     def _rows(self, parts: list[Rows], nothing: Rows) -> Rows:

@@ -12,9 +12,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.addresses import Addresses
-from kdissect.live.counting.degraded_connections import is_late, troubled
+from kdissect.live.counting.degraded_connections import degraded, is_late
 from kdissect.live.counting.error_groups import failing
 from kdissect.live.counting.gathering import TABLES, Gathering
 from kdissect.live.counting.grouping import grouping
@@ -25,7 +26,7 @@ from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
-from kdissect.live.counting.window import SECOND_NS, Window
+from kdissect.live.counting.window import Window
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.pipeline import Balance
 from kdissect.sources.packet_source import Counts
@@ -48,7 +49,7 @@ class Meters(Listener):
         self._gathering = Gathering(self._window.names)
         self._states: Mapping[int, ConnectionState] = {}
         self._waiting = Waiting({}, {})
-        self._standing = BEFORE
+        self._status = BEFORE
         self._folds = PartialAggregates()
         self._lock = threading.Lock()
         self._taken = self._snapshot(EVERYTHING)
@@ -62,7 +63,7 @@ class Meters(Listener):
 
     def tick(self, status: Status) -> None:
         self._waiting.look(status.now_ns)
-        self._close_slice(status)
+        self._close_bucket(status)
 
     def finish(self, status: Status) -> None:
         self.tick(status)
@@ -77,7 +78,7 @@ class Meters(Listener):
         With a topic, the lists of topics and errors are also restricted to it.
         """
         taken = self._taken
-        if taken.status is self._standing and taken.focus == focus:
+        if taken.status is self._status and taken.focus == focus:
             # Nothing changes between two ticks.
             return taken
         taken = self._snapshot(focus)
@@ -86,13 +87,13 @@ class Meters(Listener):
 
     def _snapshot(self, focus: Focus) -> Snapshot:
         with self._lock:
-            slices = self._window.slices
+            buckets = self._window.buckets
             names = Vocabulary(*(each.now() for each in self._window.names))
-            status, is_sampled = self._standing, self._window.is_sampled
+            status, is_sampled = self._status, self._window.is_sampled
             seconds = self._window.seconds
-        joined = MergedBuckets(slices, names, focus)
-        fold = self._folds.of(joined)
-        addresses = Addresses(self._states, joined.connections(), names.addresses)
+        merged = MergedBuckets(buckets, names, focus)
+        fold = self._folds.of(merged)
+        addresses = Addresses(self._states, merged.connections(), names.addresses)
         waiting, now = self._waiting, status.now_ns
         problems = sorted(status.balance.problems.items(), key=lambda item: -item[1])
         return Snapshot(
@@ -101,14 +102,14 @@ class Meters(Listener):
             seconds,
             is_sampled,
             whole_of(fold.apis, seconds),
-            sum(each.packets for each in slices) / seconds,
+            sum(each.packets for each in buckets) / seconds,
             timed(fold.apis, names.apis.texts, seconds),
             timed(fold.clients, names.clients.texts, seconds),
             timed(fold.topics, names.topics.texts, seconds),
-            failing(joined, seconds),
-            troubled(joined, waiting, addresses, focus, now),
-            grouping(joined, waiting.late, now),
-            slowest(joined, fold.slowest, addresses),
+            failing(merged, seconds),
+            degraded(merged, waiting, addresses, focus, now),
+            grouping(merged, waiting.late, now),
+            slowest(merged, fold.slowest, addresses),
             tuple(problems),
             waiting.count,
             sum(is_late(one, focus, now) for one in waiting.late.values()),
@@ -116,16 +117,16 @@ class Meters(Listener):
             len(fold.topics.key),
         )
 
-    def _close_slice(self, status: Status) -> None:
-        slices = self._window.slices
+    def _close_bucket(self, status: Status) -> None:
+        buckets = self._window.buckets
         # Rows after a long silence came at its end.
         begin = -1
-        if slices and slices[-1].end_ns <= status.now_ns:
-            begin = max(slices[-1].end_ns, status.now_ns - self._window.window_ns)
-        packets = status.balance.packets - self._standing.balance.packets
-        made = self._gathering.take_slice(begin, status.now_ns, packets)
+        if buckets and buckets[-1].end_ns <= status.now_ns:
+            begin = max(buckets[-1].end_ns, status.now_ns - self._window.window_ns)
+        packets = status.balance.packets - self._status.balance.packets
+        made = self._gathering.take_bucket(begin, status.now_ns, packets)
         with self._lock:
             self._window.add(made)
             if self._window.forget_names():
                 self._gathering.names = self._window.names
-            self._standing = status
+            self._status = status

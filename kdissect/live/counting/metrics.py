@@ -39,8 +39,8 @@ from kdissect.live.counting.samples import (
     Growing,
     Values,
     histograms_of,
-    standing_counts,
-    standing_gauges,
+    status_counts,
+    status_gauges,
     values_of,
 )
 from kdissect.live.counting.waiting import Waiting
@@ -83,9 +83,9 @@ class MetricsListener(Listener, Collector):
         self._gathering.take(table, batch)
 
     def tick(self, status: Status) -> None:
-        rows = self._gathering.take_slice(0, status.now_ns, 0)
+        rows = self._gathering.take_bucket(0, status.now_ns, 0)
         self._waiting.look(status.now_ns)
-        values = self._standing_values(status)
+        values = self._status_values(status)
         with self._lock:
             self._counters.add(rows)
             self._values = values
@@ -103,15 +103,15 @@ class MetricsListener(Listener, Collector):
         for metric in METRICS:
             yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
 
-    def _standing_values(self, status: Status) -> dict[str, Values]:
+    def _status_values(self, status: Status) -> dict[str, Values]:
         if status.balance.packets > self._packets:
             self._packets, self._packet_ns = status.balance.packets, status.now_ns
-        gauges = standing_gauges(status, self._packet_ns)
+        gauges = status_gauges(status, self._packet_ns)
         gauges["kdissect_waiting_requests"] = self._waiting.count
         late = [one for one in self._waiting.late.values() if one.waits.due_ns < status.now_ns]
         gauges["kdissect_late_connections"] = len(late)
         values: dict[str, Values] = {name: [((), value)] for name, value in gauges.items()}
-        for name, counts in standing_counts(status).items():
+        for name, counts in status_counts(status).items():
             values[name] = [
                 (labels, self._growing.grown(name, labels, count))
                 for labels, count in counts.items()

@@ -40,10 +40,10 @@ class PartialAggregates:
 
     def of(self, joined: MergedBuckets) -> PartialAggregate:
         """The aggregate of what `joined` selects."""
-        if joined.focus != EVERYTHING or not joined.slices:
+        if joined.focus != EVERYTHING or not joined.buckets:
             return fold(joined)
         known = self._known
-        found = {id(one): self._of_slice(one, known, joined.names) for one in joined.slices}
+        found = {id(one): self._of_bucket(one, known, joined.names) for one in joined.buckets}
         # Two threads may do the same; the later result is valid too.
         self._known = found
         folds = [made for _, made in found.values()]
@@ -56,7 +56,7 @@ class PartialAggregates:
         )
 
     @staticmethod
-    def _of_slice(
+    def _of_bucket(
         one: TimeBucket,
         known: dict[int, tuple[TimeBucket, PartialAggregate]],
         names: Vocabulary[KnownNames],

@@ -99,7 +99,7 @@ class Growing:
         return self._before.get(key, 0) + value
 
 
-def standing_gauges(status: Status, packet_ns: int) -> dict[str, float]:
+def status_gauges(status: Status, packet_ns: int) -> dict[str, float]:
     """Current gauges, without labels."""
     found = {
         "kdissect_open_connections": status.open_connections,
@@ -112,7 +112,7 @@ def standing_gauges(status: Status, packet_ns: int) -> dict[str, float]:
     return found
 
 
-def standing_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
+def status_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
     """External counters since the start."""
     balance = status.balance
     return {

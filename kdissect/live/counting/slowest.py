@@ -25,26 +25,26 @@ class Candidates(NamedTuple):
     own: Ints
 
 
-def candidates(joined: MergedBuckets) -> Candidates:
+def candidates(merged: MergedBuckets) -> Candidates:
     """Exchanges with the longest latency, less the wait of a long poll.
 
     Exchanges whose wait is unknown are excluded.
     """
     # NULL is far below 0: a missing latency stays negative.
-    wait = joined.column("wait")
-    own = np.where(wait == NULL, -1, joined.column("latency") - wait)
+    wait = merged.column("wait")
+    own = np.where(wait == NULL, -1, merged.column("latency") - wait)
     some = highest(own, LISTED)
     some = some[own[some] >= 0]
-    return Candidates(joined.rows[some], own[some])
+    return Candidates(merged.rows[some], own[some])
 
 
-def slowest(joined: MergedBuckets, found: Candidates, addresses: Addresses) -> tuple[Slow, ...]:
+def slowest(merged: MergedBuckets, found: Candidates, addresses: Addresses) -> tuple[Slow, ...]:
     """The slowest of the candidates, the longest first."""
     some = highest(found.own, LISTED)
     rows = found.row[some[np.argsort(-found.own[some], kind="stable")]]
-    topics = [joined.focus.topic or joined.first_topic(row) for row in rows.tolist()]
-    names = joined.names
-    values = zip(*(joined.at(name, rows) for name in COLUMNS), topics, strict=True)
+    topics = [merged.focus.topic or merged.first_topic(row) for row in rows.tolist()]
+    names = merged.names
+    values = zip(*(merged.at(name, rows) for name in COLUMNS), topics, strict=True)
     return tuple(
         Slow(
             exchange_id,

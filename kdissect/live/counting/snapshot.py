@@ -4,9 +4,12 @@ Rates are per second, over `window_s`; times are ns. Names are as in the packets
 where they are displayed.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kdissect.live.listener import Status
+
+# Limit of listed items by each measure: the most exchanges, errors, bytes, the longest latencies.
+LISTED: Final = 100
 
 
 class Focus(NamedTuple):

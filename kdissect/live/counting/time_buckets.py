@@ -62,7 +62,7 @@ class ExchangeColumns(NamedTuple):
     response_size: Bytes32
 
 
-class TroubleColumns(NamedTuple):
+class TcpEventColumns(NamedTuple):
     """Exchanges with missing bytes, retransmissions, zero windows, or no response."""
 
     row: Ints
@@ -117,14 +117,14 @@ class ConnectionColumns(NamedTuple):
 Columns = TypeVar(
     "Columns",
     ExchangeColumns,
-    TroubleColumns,
+    TcpEventColumns,
     TopicColumns,
     ErrorColumns,
     MemberColumns,
     ConnectionColumns,
 )
 # Columns that refer to an exchange.
-Rows = TypeVar("Rows", TroubleColumns, TopicColumns, ErrorColumns, MemberColumns)
+Rows = TypeVar("Rows", TcpEventColumns, TopicColumns, ErrorColumns, MemberColumns)
 UNANSWERED: Final = OUTCOMES.index("unanswered")
 
 
@@ -135,7 +135,7 @@ class TimeBucket(NamedTuple):
     end_ns: int
     packets: int
     exchanges: ExchangeColumns
-    tcp_events: TroubleColumns
+    tcp_events: TcpEventColumns
     topics: TopicColumns
     errors: ErrorColumns
     members: MemberColumns
@@ -179,14 +179,14 @@ def outcomes_of(batch: pa.RecordBatch) -> Outcomes:
     return np.array([*texts, 0], np.int8)[indices_of(column)]
 
 
-def trouble_columns(batch: pa.RecordBatch) -> TroubleColumns:
+def tcp_event_columns(batch: pa.RecordBatch) -> TcpEventColumns:
     retransmits = or_zero(ints_of(batch["retransmits"]))
     zero_windows = or_zero(ints_of(batch["zero_windows"]))
     missing = or_zero(ints_of(batch["missing_bytes"]))
     unanswered = outcomes_of(batch) == UNANSWERED
     rows = np.flatnonzero((retransmits > 0) | (zero_windows > 0) | (missing > 0) | unanswered)
     return picked(
-        TroubleColumns(
+        TcpEventColumns(
             ints_of(batch["exchange_id"]),
             ints_of(batch["connection_id"]),
             retransmits,

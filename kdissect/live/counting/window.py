@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.live.counting.columns import NAMES_LIMIT, Codes, Names
 from kdissect.live.counting.time_buckets import (
     ConnectionColumns,
@@ -14,7 +15,6 @@ from kdissect.live.counting.time_buckets import (
     picked,
 )
 
-SECOND_NS: Final = 1_000_000_000
 LEAST_NS: Final = 1_000_000
 # Names are dropped when there are more than this, and twice those in use at the last time. If
 # nearly all are in use that frees few: not again before this many ticks.
@@ -25,13 +25,13 @@ REST: Final = 10
 class Window:
     """Rows within `window_ns` of the last time bucket, at most `kept_rows` of each kind.
 
-    `slices` and `names` are immutable, and replaced on change.
+    `buckets` and `names` are immutable, and replaced on change.
     """
 
     def __init__(self, window_ns: int, kept_rows: int) -> None:
         self.window_ns = window_ns
         self.kept_rows = kept_rows
-        self.slices: tuple[TimeBucket, ...] = ()
+        self.buckets: tuple[TimeBucket, ...] = ()
         self.names = new_names()
         self._names_limit = FIRST_NAMES
         self._rest = 0
@@ -40,30 +40,30 @@ class Window:
     @property
     def is_sampled(self) -> bool:
         """Whether rows were dropped, so that the window is shorter than requested."""
-        return bool(self.slices) and self._lost_ns > self.slices[-1].end_ns - self.window_ns
+        return bool(self.buckets) and self._lost_ns > self.buckets[-1].end_ns - self.window_ns
 
     @property
     def seconds(self) -> float:
         """Duration of the time buckets; if complete, at least a second."""
-        span = self.slices[-1].end_ns - self.slices[0].begin_ns if self.slices else 0
+        span = self.buckets[-1].end_ns - self.buckets[0].begin_ns if self.buckets else 0
         return max(span, LEAST_NS if self.is_sampled else SECOND_NS) / SECOND_NS
 
     def add(self, made: TimeBucket) -> None:
         """Add a time bucket; earlier ones that are too old, or exceed the limit, are dropped."""
-        if self.slices and made.end_ns < self.slices[-1].end_ns:
+        if self.buckets and made.end_ns < self.buckets[-1].end_ns:
             # The clock went back: a recording begins.
-            self.slices = ()
+            self.buckets = ()
             self._lost_ns = 0
-        slices = [kept for kept in self.slices if kept.end_ns > made.end_ns - self.window_ns]
-        slices.append(last_rows(made, self.kept_rows))
-        if slices[-1] is not made:
+        buckets = [kept for kept in self.buckets if kept.end_ns > made.end_ns - self.window_ns]
+        buckets.append(last_rows(made, self.kept_rows))
+        if buckets[-1] is not made:
             self._lost_ns = made.end_ns
-            del slices[:-1]
-        rows = sum(kept.size for kept in slices)
-        while rows > self.kept_rows and len(slices) > 1:
-            self._lost_ns = max(self._lost_ns, slices[0].end_ns)
-            rows -= slices.pop(0).size
-        self.slices = tuple(slices)
+            del buckets[:-1]
+        rows = sum(kept.size for kept in buckets)
+        while rows > self.kept_rows and len(buckets) > 1:
+            self._lost_ns = max(self._lost_ns, buckets[0].end_ns)
+            rows -= buckets.pop(0).size
+        self.buckets = tuple(buckets)
 
     def forget_names(self) -> bool:
         """Drop unused names; returns whether `names` and codes have changed."""
@@ -71,7 +71,7 @@ class Window:
         if self._rest > 0 or self._most_names() <= self._names_limit:
             return False
         self._rest = REST
-        columns = all_columns(self.slices)
+        columns = all_columns(self.buckets)
         kept, codes = [], []
         for names, used_by in zip(self.names, columns, strict=True):
             used = np.zeros(len(names), bool)
@@ -81,7 +81,7 @@ class Window:
             kept.append(some)
             codes.append(new)
         self.names = Vocabulary(*kept)
-        self.slices = tuple(recoded(old, Vocabulary(*codes)) for old in self.slices)
+        self.buckets = tuple(recoded(old, Vocabulary(*codes)) for old in self.buckets)
         self._names_limit = min(max(FIRST_NAMES, 2 * self._most_names()), NAMES_LIMIT)
         return True
 
@@ -93,10 +93,10 @@ def new_names() -> Vocabulary[Names]:
     return Vocabulary(*(Names() for _ in Vocabulary._fields))
 
 
-def all_columns(slices: Sequence[TimeBucket]) -> Vocabulary[list[Codes]]:
+def all_columns(buckets: Sequence[TimeBucket]) -> Vocabulary[list[Codes]]:
     """The columns that hold codes of each kind of names."""
     found = Vocabulary[list[Codes]](*([] for _ in Vocabulary._fields))
-    for kept in slices:
+    for kept in buckets:
         found.apis.append(kept.exchanges.api)
         found.clients.append(kept.exchanges.client)
         found.topics.extend((kept.topics.topic, kept.errors.topic))

@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.errors import DatasetError, OutputError, Problem
 from kdissect.live.files.budget import Budget
 from kdissect.live.files.disk_errors import DiskTrouble
@@ -26,7 +27,6 @@ from kdissect.tables.rotations import rotation_name
 from kdissect.tables.rows import ProblemRows
 from kdissect.tables.schemas import TABLES
 
-SECOND_NS: Final = 1_000_000_000
 # Interval at which open connections are recorded, for recovery after a kill.
 SEEN_NS: Final = 10 * SECOND_NS
 # Maximum number of rotations waiting to be made: until then rows go to the open one.

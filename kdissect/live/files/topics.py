@@ -13,6 +13,7 @@ from typing import Final
 from kdissect.errors import DatasetError
 from kdissect.live.files.runs import locked
 from kdissect.live.files.spools import FILE_MODES
+from kdissect.messages.metadata_topics import ID_SIZE
 from kdissect.system.confined import Below
 from kdissect.system.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
@@ -21,7 +22,6 @@ from kdissect.tables.spool import write_whole
 
 # The newest are kept: a file of 10 MB. Clusters have up to some ten thousand topics.
 KEPT_NAMES: Final = 100_000
-ID_SIZE: Final = 16
 # A name has 249 bytes at most, its id 22: 28 MB for the maximum number.
 TOPICS_BYTES: Final = 64 << 20
 
