@@ -27,7 +27,8 @@ COMPILED = """
     streams/handshake streams/reassembly_buffer streams/receiver streams/recent_chunks
     streams/sequence streams/tcp_analysis
     framing/frame_search framing/frames
-    boundaries/left_edge boundaries/packed_segments
+    boundaries/left_edge boundaries/packed_segments boundaries/split_dissector
+    boundaries/split_sink
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
@@ -43,7 +44,8 @@ COMPILED = """
     exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/topic_name_resolution
     tables/body_rows tables/rows tables/shed_counters
-    dissection/dissector
+    dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
+    dissection/pulse dissection/record_writer dissection/row_sink dissection/totals
 """.split()  # noqa: SIM905  # a line a package
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
