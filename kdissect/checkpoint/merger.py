@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from kdissect.boundaries.left_edge import Ended, Prefix
-from kdissect.boundaries.synchronization import counted, sync_state
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.splits import Split, read_split
 from kdissect.checkpoint.boundary_state import BoundaryState, Open, Totals
 from kdissect.checkpoint.connection_merge import Synchronized, opened, turned_state
 from kdissect.checkpoint.corrections import Correction, Corrections
+from kdissect.checkpoint.left_edge import Ended, Prefix
 from kdissect.checkpoint.recent_segments import Rings
+from kdissect.checkpoint.synchronization import counted, sync_state
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import PAST, ConnectionState
 from kdissect.exchanges.exchange import Exchange

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kdissect.boundaries.split_dissector import SplitDissector
 from kdissect.capture.splits import Split, SplitReader, read_split
 from kdissect.checkpoint.boundary_state import (
     BoundaryState,
@@ -16,6 +15,7 @@ from kdissect.checkpoint.boundary_state import (
     Totals,
     empty_boundary,
 )
+from kdissect.checkpoint.split_dissector import SplitDissector
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_exchanges, make_keys

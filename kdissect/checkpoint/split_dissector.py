@@ -5,9 +5,9 @@ See `left_edge` for which rows count.
 
 from mypy_extensions import i64
 
-from kdissect.boundaries.left_edge import Ended, LeftEdge
-from kdissect.boundaries.split_sink import SplitSink
 from kdissect.capture.packet import Packet
+from kdissect.checkpoint.left_edge import Ended, LeftEdge
+from kdissect.checkpoint.split_sink import SplitSink
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import ANSWERED, Exchange

@@ -36,8 +36,8 @@ from typing import Any, Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from kdissect.boundaries.split_sink import SplitSink
-from kdissect.boundaries.synchronization import NOTHING_COUNTED, FramingStates, counted, sync_state
+from kdissect.checkpoint.split_sink import SplitSink
+from kdissect.checkpoint.synchronization import NOTHING_COUNTED, FramingStates, counted, sync_state
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.pairing import Exchanges
