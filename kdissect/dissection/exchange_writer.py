@@ -10,7 +10,7 @@ from kdissect.dissection.record_writer import RecordWriter
 from kdissect.dissection.row_sink import RowSink
 from kdissect.exchanges.exchange import Exchange, is_group_api
 from kdissect.messages.extracted import ROW_BYTES
-from kdissect.tables.rows import ErrorRows, ExchangeRows, PartitionRows
+from kdissect.tables.rows import ErrorRows
 
 EXCHANGE_BYTES: Final = 328  # its row of 41 integers
 ERROR_BYTES: Final = 280  # an error and its row
@@ -30,9 +30,9 @@ class ExchangeWriter:
     def add_rows(self, exchange: Exchange) -> None:
         """Add the rows of an exchange that depend on its fetch session."""
         if self.detail.makes_exchanges:
-            cast(ExchangeRows, self.sink.tables["exchanges"]).add(exchange)
+            self.sink.exchange_rows.add(exchange)
         if self.detail.makes_partitions:
-            cast(PartitionRows, self.sink.tables["partitions"]).add(exchange)
+            self.sink.partition_rows.add(exchange)
 
     def add_details(self, exchange: Exchange) -> None:
         """Add the rows of its errors, members, batches and records."""

@@ -5,7 +5,7 @@ rows can be taken.
 """
 
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -29,7 +29,7 @@ from kdissect.messages.records import (
 )
 from kdissect.messages.unpacking import Unpacking
 from kdissect.protocol.readers import NULL
-from kdissect.tables.rows import BatchRows, RecordRows, aborted_or_null
+from kdissect.tables.rows import aborted_or_null
 
 RECORD_BYTES: Final = 32  # of a row without payload
 BATCH_BYTES: Final = 200
@@ -108,7 +108,7 @@ class RecordWriter:
             crc_ok: i64 = NULL
             if detail.verifies_crc:
                 crc_ok = 1 if crc_is_right(exchange, partition, batch, scan) else 0
-            cast(BatchRows, self.sink.tables["batches"]).add(exchange, partition, batch, crc_ok)
+            self.sink.batch_rows.add(exchange, partition, batch, crc_ok)
             self.sink.note_made(BATCH_BYTES)
             if detail.has_shed:
                 detail.unmade.batches -= 1
@@ -147,9 +147,6 @@ class RecordWriter:
             return read_set_within(partition.records, batch, budget, self.unpacking.limit)
         return read_within(partition.records, batch, budget, self.unpacking.limit)
 
-    def _rows(self) -> RecordRows:
-        return cast(RecordRows, self.sink.tables["records"])
-
     def _records(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
     ) -> RecordScan:
@@ -157,7 +154,7 @@ class RecordWriter:
         if self.has_payload or exchange.dialect:
             scan = self._read(exchange, partition, batch, budget)
         else:
-            columns, limit = self._rows().columns, self.unpacking.limit
+            columns, limit = self.sink.record_rows.columns, self.unpacking.limit
             scan = pack_within(partition.records, batch, budget, columns, limit)
         self._add_run(exchange, partition, batch, scan, budget)
         return scan
@@ -175,14 +172,14 @@ class RecordWriter:
         if scan.records:
             count += self._add_records(partition, scan, budget)
         self.pulse.worked += RECORD_STEPS * count
-        self._rows().add_run(exchange, partition, count, aborted_or_null(batch))
+        self.sink.record_rows.add_run(exchange, partition, count, aborted_or_null(batch))
         self.sink.note_made(RECORD_BYTES * count)
 
     def _add_records(self, partition: Partition, scan: RecordScan, budget: Budget) -> i64:
         """Add records that were read one by one; return their number."""
         # Credentials are among the records of the metadata log; opened bodies have them redacted.
         is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
-        rows = self._rows()
+        rows = self.sink.record_rows
         count: i64 = 0
         for record in scan.records:
             if not budget.take(1 + record.header_count if self.has_payload else 1):

@@ -51,6 +51,7 @@ class RowSink:
 
     def __init__(self, tables: frozenset[str]) -> None:
         self.tables: dict[str, Rows] = {table: make() for table, make in MAKERS.items()}
+        self._find_large()
         self.makes_problems: bool = "problems" in tables
         self.is_full: bool = False
         self.pauses: bool = False
@@ -89,7 +90,15 @@ class RowSink:
         self._made = 0
         rows = self.tables[table]
         self.tables[table] = MAKERS[table]()
+        self._find_large()
         return rows
+
+    def _find_large(self) -> None:
+        """Have the tables with the most rows at hand: a look-up for each row takes too long."""
+        self.exchange_rows = cast(ExchangeRows, self.tables["exchanges"])
+        self.partition_rows = cast(PartitionRows, self.tables["partitions"])
+        self.batch_rows = cast(BatchRows, self.tables["batches"])
+        self.record_rows = cast(RecordRows, self.tables["records"])
 
     def add_problems(self, problems: list[Problem]) -> None:
         """Count problems, and add their rows."""
