@@ -17,8 +17,8 @@ class SplitSink(RowSink):
     connections, for the merger; `counts` are by connection and kind.
     """
 
-    def __init__(self, tables: frozenset[str]) -> None:
-        super().__init__(tables)
+    def __init__(self, requested: frozenset[str]) -> None:
+        super().__init__(requested)
         self.suppressed: set[int] = set()
         self.of_packets: list[Problem] = []
         self.counts: dict[tuple[int, str], int] = {}

@@ -42,17 +42,17 @@ MAKERS: Final[dict[str, Callable[[], Rows]]] = {
 
 
 class RowSink:
-    """Rows made and not taken yet, by table, and the problems reported so far.
+    """Rows made and not taken yet, in `tables` by name, and the problems reported so far.
 
-    `tables` are those requested, as far as it matters here. Where `pauses` is set, rows are to be
-    taken before more are made once it `is_full`; from then on `holds_back` until all that waited
-    for it is written, see `dissector`.
+    `requested` are the names of the tables whose rows are made. Where `pauses` is set, rows are to
+    be taken before more are made once it `is_full`; from then on it `holds_back`, until what waited
+    is written, see `dissector`.
     """
 
-    def __init__(self, tables: frozenset[str]) -> None:
+    def __init__(self, requested: frozenset[str]) -> None:
         self.tables: dict[str, Rows] = {table: make() for table, make in MAKERS.items()}
         self._find_large()
-        self.makes_problems: bool = "problems" in tables
+        self.makes_problems: bool = "problems" in requested
         self.is_full: bool = False
         self.pauses: bool = False
         self.holds_back: bool = False
@@ -94,7 +94,7 @@ class RowSink:
         return rows
 
     def _find_large(self) -> None:
-        """Have the tables with the most rows at hand: a look-up for each row takes too long."""
+        """Have the tables with the most rows at hand: a look-up for each exchange costs 1 %."""
         self.exchange_rows = cast(ExchangeRows, self.tables["exchanges"])
         self.partition_rows = cast(PartitionRows, self.tables["partitions"])
         self.batch_rows = cast(BatchRows, self.tables["batches"])
