@@ -41,7 +41,7 @@ class SplitDissector(Dissector):
         super().__init__(
             exchanges, tables, has_payload, verifies_crc, False, True, limits, keys, sink
         )
-        # Where a time may be wrong the whole is read again, so no segment waits for the next one.
+        # No segment waits for the next one: where a time may be wrong the merger reads the split.
         self.streams.holds_odd = False
         self.edges = LeftEdge(self.streams, self.frames, exchanges, self.tls, sink, is_first)
 
