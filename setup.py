@@ -27,7 +27,6 @@ COMPILED = """
     streams/handshake streams/reassembly_buffer streams/receiver streams/recent_chunks
     streams/sequence streams/tcp_analysis
     framing/frame_search framing/frames
-    boundaries/left_edge boundaries/packed_segments
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
@@ -43,14 +42,17 @@ COMPILED = """
     exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/topic_name_resolution
     tables/body_rows tables/rows tables/shed_counters
-    dissection/dissector
+    dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
+    dissection/pulse dissection/record_writer dissection/row_sink dissection/totals
+    checkpoint/left_edge checkpoint/packed_segments checkpoint/split_dissector
+    checkpoint/split_sink
 """.split()  # noqa: SIM905  # a line a package
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
     "streams": ("capture", "packets", "sources", "streams", "framing"),
     "messages": ("protocol", "messages"),
-    "exchanges": ("exchanges", "tables", "boundaries", "dissection"),
+    "exchanges": ("exchanges", "tables", "dissection", "checkpoint"),
 }
 # gcc's check for misleading indentation alone doubles the time: mypyc indents by up to 616 spaces.
 # No other program overrides a function of the library, so calls inside it can be inlined.

@@ -21,7 +21,7 @@ from benchmarks.workloads import ROOT, Workload
 SAMPLES_A_SECOND = 1999
 STAGES = (
     "capture", "packets", "streams", "tls", "framing", "exchanges", "messages", "protocol",
-    "boundaries", "tables",
+    "tables", "checkpoint",
 )  # fmt: skip
 IN_STAGE = {"dissection": "tables", "sources": "capture"}
 UNPACKING = "unpacking"

@@ -120,7 +120,7 @@ class Run:
         return make_balance(self.dissector)
 
     def _batches(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
-        if self.dissector.is_full:
+        if self.dissector.sink.is_full:
             row_limit = 1
         for name in self.dissector.full_tables(row_limit):
             batch = self.builders[name].batch(self.dissector.take_rows(name))
@@ -160,8 +160,9 @@ def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterat
 
 def check_problems(dissector: Dissector, options: Options) -> None:
     """Raise ProblemFound for the first problem of a strict run."""
-    if options.strict and dissector.first_problem is not None:
-        raise ProblemFound(dissector.first_problem)
+    first = dissector.sink.first_problem
+    if options.strict and first is not None:
+        raise ProblemFound(first)
 
 
 def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
@@ -216,8 +217,27 @@ def make_dissector(
 
     If `keys` are passed, the key logs of `options` are not read.
     """
+    return Dissector(
+        make_exchanges(options, collects, keeps_frames, keeps_records),
+        frozenset(options.tables),
+        has_payload=options.payload,
+        verifies_crc=options.verify_crc,
+        collects=collects,
+        waits=waits,
+        limits=options.limits,
+        keys=make_keys(options.keylog) if keys is None else keys,
+    )
+
+
+def make_exchanges(
+    options: Options,
+    collects: bool = False,
+    keeps_frames: bool = False,
+    keeps_records: bool = False,
+) -> Exchanges:
+    """Build the exchanges stage for a run, see `make_dissector`."""
     tables = frozenset(options.tables)
-    exchanges = Exchanges(
+    return Exchanges(
         ports=frozenset(DEFAULT_PORTS) | frozenset(options.ports),
         brokers=frozenset(endpoint_bytes(text) for text in options.brokers),
         keeps_frames=keeps_frames or "bodies" in tables,
@@ -230,16 +250,6 @@ def make_dissector(
         pending_limit=options.limits.pending_requests,
         holding=MemoryBudget(options.limits),
         decoded_bytes=options.limits.decoded_bytes,
-    )
-    return Dissector(
-        exchanges,
-        tables,
-        keys=make_keys(options.keylog) if keys is None else keys,
-        has_payload=options.payload,
-        verifies_crc=options.verify_crc,
-        collects=collects,
-        waits=waits,
-        limits=options.limits,
     )
 
 
@@ -255,22 +265,23 @@ def dialect_of(protocol: str) -> int:
 
 def make_balance(dissector: Dissector) -> Balance:
     """Collect the counts of a dissector."""
+    totals = dissector.totals
     return Balance(
-        packets=dissector.packets,
-        captured_bytes=dissector.captured_bytes,
-        payload_bytes=dissector.payload_bytes,
-        framed_bytes=dissector.framed_bytes,
-        skipped_bytes=dissector.skipped_bytes,
-        duplicate_bytes=dissector.duplicate_bytes,
-        tls_bytes=dissector.tls_bytes,
-        encrypted_bytes=dissector.encrypted_bytes,
-        missing_bytes=dissector.missing_bytes,
-        connections=dissector.connection_count,
-        encrypted_connections=dissector.encrypted_connections,
-        exchanges=dissector.exchange_count,
+        packets=totals.packets,
+        captured_bytes=totals.captured_bytes,
+        payload_bytes=totals.payload_bytes,
+        framed_bytes=totals.framed_bytes,
+        skipped_bytes=totals.skipped_bytes,
+        duplicate_bytes=totals.duplicate_bytes,
+        tls_bytes=totals.tls_bytes,
+        encrypted_bytes=totals.encrypted_bytes,
+        missing_bytes=totals.missing_bytes,
+        connections=totals.connections,
+        encrypted_connections=totals.encrypted_connections,
+        exchanges=totals.exchanges,
         packets_by_reason=dissector.decoder.reasons(),
-        protocols=dict(dissector.protocols),
-        problems=dict(dissector.problem_counts),
+        protocols=dict(totals.protocols),
+        problems=dict(dissector.sink.problem_counts),
     )
 
 

@@ -115,17 +115,17 @@ def test_what_waits_has_a_limit_and_late_names_of_own_topics_are_a_problem() -> 
     steps = [fetch(1), heartbeat(2), heartbeat(3), named(4), fetch(5)]
     enough, dissector = bodies(talk_of(*steps), waiting_limit=1 << 20)
     assert opened_keys(enough) == ["workers"] * 2
-    assert dissector.problem_counts == {}
+    assert dissector.sink.problem_counts == {}
     late, dissector = bodies(talk_of(*steps), waiting_limit=EXCHANGE_SIZE * 2)
     assert opened_keys(late) == ["bytes", "workers"]
-    assert dissector.first_problem is not None
-    assert (dissector.problem_counts, dissector.first_problem.message) == (
+    assert dissector.sink.first_problem is not None
+    assert (dissector.sink.problem_counts, dissector.sink.first_problem.message) == (
         {"late-topic-name": 1},
         "records of __consumer_offsets in 1 exchanges not opened: its name came too late",
     )
     other = [fetch(1), heartbeat(2), heartbeat(3), named(4, "orders")]
-    assert bodies(talk_of(*other), waiting_limit=0)[1].problem_counts == {}
-    assert bodies(talk_of(fetch(1, OTHER_ID)), waiting_limit=0)[1].problem_counts == {}
+    assert bodies(talk_of(*other), waiting_limit=0)[1].sink.problem_counts == {}
+    assert bodies(talk_of(fetch(1, OTHER_ID)), waiting_limit=0)[1].sink.problem_counts == {}
 
 
 def test_what_waits_is_freed_when_its_turn_comes() -> None:
@@ -139,7 +139,7 @@ def test_what_waits_is_freed_when_its_turn_comes() -> None:
         held.append(len(dissector.waiting.waiting()))
     assert max(held) == 49
     assert (dissector.waiting.queue, dissector.waiting.size) == ([], 0)
-    assert dissector.body_rows.count == 51
+    assert dissector.sink.tables["bodies"].count == 51
 
 
 def test_exchanges_of_the_library_and_json_wait_and_text_does_not(

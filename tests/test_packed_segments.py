@@ -1,8 +1,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kdissect.boundaries.codec import fields_of
-from kdissect.boundaries.packed_segments import FIELDS, packed_segments, unpacked_segments
+from kdissect.checkpoint.codec import fields_of
+from kdissect.checkpoint.packed_segments import FIELDS, packed_segments, unpacked_segments
 from kdissect.packets.segment import Segment
 
 NUMBERS = st.integers(-(1 << 62), (1 << 62) - 1)

@@ -64,12 +64,12 @@ def dissected(log: bytes) -> tuple[Dissector, int]:
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_bomb_is_a_problem_and_the_rest_is_kept(codec: int) -> None:
     dissector, peak = dissected(GOOD + bomb(codec) + GOOD)
-    assert dissector.record_rows.count == 2
-    assert dissector.batch_rows.count == 3
-    assert dissector.problem_counts == {"corrupt-records": 1}
-    assert dissector.first_problem is not None
+    assert dissector.sink.tables["records"].count == 2
+    assert dissector.sink.tables["batches"].count == 3
+    assert dissector.sink.problem_counts == {"corrupt-records": 1}
+    assert dissector.sink.first_problem is not None
     told = f"partition 3: 1 records lost: unpacks to more than the limit of {LIMIT} bytes"
-    assert dissector.first_problem.message == told
+    assert dissector.sink.first_problem.message == told
     assert peak < 4 * LIMIT
 
 
@@ -79,8 +79,8 @@ def test_a_bomb_in_a_wrapper_is_one_too(magic: int, codec: int) -> None:
     good = make_message(magic, b"good")
     wrapper = make_wrapper(magic, codec, [make_message(magic, bytes(4 * LIMIT))], offset=9)
     dissector, peak = dissected(good + wrapper + good)
-    assert dissector.record_rows.count == 2
-    assert dissector.problem_counts == {"corrupt-records": 1}
+    assert dissector.sink.tables["records"].count == 2
+    assert dissector.sink.problem_counts == {"corrupt-records": 1}
     assert peak < 4 * LIMIT
 
 
@@ -89,8 +89,11 @@ def test_many_batches_together_have_a_limit_too() -> None:
     almost = make_batch([make_record(None, bytes(LIMIT - 100))], codec=ZSTD)
     log = almost * 8
     dissector, _ = dissected(log)
-    assert 1 <= dissector.record_rows.count <= (LIMIT + 16 * len(log)) // (LIMIT - 100)
-    assert dissector.problem_counts["corrupt-records"] == 8 - dissector.record_rows.count
+    assert 1 <= dissector.sink.tables["records"].count <= (LIMIT + 16 * len(log)) // (LIMIT - 100)
+    assert (
+        dissector.sink.problem_counts["corrupt-records"]
+        == 8 - dissector.sink.tables["records"].count
+    )
 
 
 def test_what_is_unpacked_is_charged_to_the_budget() -> None:

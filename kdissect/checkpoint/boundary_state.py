@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kdissect.boundaries.codec.captures import REACHED, SPLIT
-from kdissect.boundaries.codec.exchanges import EXCHANGE, POSITIONS, STATE
-from kdissect.boundaries.codec.streams import (
+from kdissect.capture.splits import Reached, Split
+from kdissect.checkpoint.codec.captures import REACHED, SPLIT
+from kdissect.checkpoint.codec.exchanges import EXCHANGE, POSITIONS, STATE
+from kdissect.checkpoint.codec.streams import (
     CHUNK,
     CONNECTION,
     CUTTING,
@@ -22,10 +23,9 @@ from kdissect.boundaries.codec.streams import (
     RECEIVER,
     SEGMENTS,
 )
-from kdissect.boundaries.codec.tls import WATCH
-from kdissect.boundaries.left_edge import Ended, Prefix
-from kdissect.boundaries.synchronization import Counted
-from kdissect.capture.splits import Reached, Split
+from kdissect.checkpoint.codec.tls import WATCH
+from kdissect.checkpoint.left_edge import Ended, Prefix
+from kdissect.checkpoint.synchronization import Counted
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.documents import Document, dump, load

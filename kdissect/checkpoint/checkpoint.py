@@ -6,12 +6,12 @@ the state that connections share. Its size depends on the open connections, not 
 
 from typing import Final, NamedTuple
 
-from kdissect.boundaries.codec.captures import FRAGMENTS, SPLITS
-from kdissect.boundaries.codec.exchanges import EXCHANGE
-from kdissect.boundaries.codec.streams import CHUNK, CLOCK, CONNECTION, MARKS, SEGMENT
-from kdissect.boundaries.codec.tls import SESSION
 from kdissect.capture.splits import Split
 from kdissect.checkpoint.boundary_state import GROUPS, NAMES, OPEN, SESSIONS, TOTALS, Open, Totals
+from kdissect.checkpoint.codec.captures import FRAGMENTS, SPLITS
+from kdissect.checkpoint.codec.exchanges import EXCHANGE
+from kdissect.checkpoint.codec.streams import CHUNK, CLOCK, CONNECTION, MARKS, SEGMENT
+from kdissect.checkpoint.codec.tls import SESSION
 from kdissect.encoding.classes import Inline
 from kdissect.encoding.documents import Document, dump, load
 from kdissect.encoding.kinds import BYTES, INT, TEXT, Dict, Fixed, Many, Maybe, named

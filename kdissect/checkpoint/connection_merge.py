@@ -6,10 +6,10 @@ directions may have to be swapped.
 
 from typing import Any
 
-from kdissect.boundaries.codec import fields_of
-from kdissect.boundaries.left_edge import Prefix
-from kdissect.boundaries.synchronization import Counted
 from kdissect.checkpoint.boundary_state import Open
+from kdissect.checkpoint.codec import fields_of
+from kdissect.checkpoint.left_edge import Prefix
+from kdissect.checkpoint.synchronization import Counted
 from kdissect.exchanges.connection_state import (
     ASK,
     AT_MARK,

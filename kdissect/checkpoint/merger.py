@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from kdissect.boundaries.left_edge import Ended, Prefix
-from kdissect.boundaries.synchronization import counted, sync_state
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.splits import Split, read_split
 from kdissect.checkpoint.boundary_state import BoundaryState, Open, Totals
 from kdissect.checkpoint.connection_merge import Synchronized, opened, turned_state
 from kdissect.checkpoint.corrections import Correction, Corrections
+from kdissect.checkpoint.left_edge import Ended, Prefix
 from kdissect.checkpoint.recent_segments import Rings
+from kdissect.checkpoint.synchronization import counted, sync_state
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import PAST, ConnectionState
 from kdissect.exchanges.exchange import Exchange
@@ -96,7 +96,7 @@ class Merger:
             return self._dissect_whole(boundary)
         self._take_problems(boundary.problems)
         self.dissector.decoder.unknown_link_types |= boundary.link_types
-        self.dissector.begin_replay(first_ns)
+        self.dissector.take_events(self.dissector.streams.begin_replay(first_ns))
         step = _Step(self, boundary)
         corrections = step.run()
         self._count(boundary, corrections)
@@ -214,7 +214,7 @@ class _Step:
         if not self.is_all_again:
             self._take_over()
         self._take_rings()
-        self.dissector.end_replay(self.boundary.times.now_ns)
+        self.dissector.take_events(self.streams.end_replay(self.boundary.times.now_ns))
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
@@ -274,7 +274,7 @@ class _Step:
 
     def _replay(self, segment: Segment) -> None:
         self.merger.replayed += 1
-        self.dissector.replay(segment)
+        self.dissector.take_events(self.streams.feed(segment))
 
     def _head_ended(self, prefix: Prefix) -> None:
         if prefix.segments:
@@ -361,7 +361,7 @@ class _Step:
         self._take_sessions()
         for exchange in waiting:
             exchange.connection_id = exchange.connection.id
-            self.dissector.take_waiting(exchange)
+            self.dissector.wait_for_names(exchange)
 
     def _take_deferred(self, exchange: Exchange, to_opener: int, to_accepter: int) -> None:
         """Take an exchange that only lacks the earlier positions of its fetch session."""
@@ -371,7 +371,7 @@ class _Step:
         settle_asks(exchange, synchronized.positions)
         exchange.connection_id = synchronized.connection.id
         exchange.rtt_ns = synchronized.rtt_ns(to_opener, to_accepter)
-        self.dissector.add_rows(exchange)
+        self.dissector.writer.add_rows(exchange)
 
     def _take_ended(self, ended: Ended) -> None:
         """Take a connection from before the split that ended in it."""

@@ -9,8 +9,8 @@ are merged.
 
 from collections.abc import Callable
 
-from kdissect.boundaries.left_edge import Prefix
 from kdissect.checkpoint.boundary_state import BoundaryState
+from kdissect.checkpoint.left_edge import Prefix
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import Repeat, Streams
 from kdissect.streams.duplicates import RECENT_SEGMENTS, Mark, copied_mark

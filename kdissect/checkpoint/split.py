@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kdissect.boundaries.left_edge import LeftEdge
 from kdissect.capture.splits import Split, SplitReader, read_split
 from kdissect.checkpoint.boundary_state import (
     BoundaryState,
@@ -16,9 +15,10 @@ from kdissect.checkpoint.boundary_state import (
     Totals,
     empty_boundary,
 )
+from kdissect.checkpoint.split_dissector import SplitDissector
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.connection_state import ConnectionState
-from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
+from kdissect.pipeline import Options, PausedCollector, add_secrets, make_exchanges, make_keys
 from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Chunk
 from kdissect.streams.recent_chunks import COMPARED
 from kdissect.tables.batches import BatchBuilder
@@ -55,20 +55,19 @@ class SplitRun:
         self.between = between
         self.options = options
         self.reader: SplitReader = read_split(split, copy=copy)
-        self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
-        self.is_first = split.ordinal == 1
-        dissector = self.dissector
-        dissector.streams.holds_odd = False
-        self.edges = dissector.edges = LeftEdge(
-            dissector.streams,
-            dissector.frames,
-            dissector.exchanges,
-            dissector.tls,
-            self.is_first,
-        )
+        keys = make_keys(options.keylog)
         # Problems of a key log are reported once, by the whole.
-        dissector.tls.keys.problems.clear()
-        dissector.exchanges.names.update(names or {})
+        keys.problems.clear()
+        self.dissector = SplitDissector(
+            make_exchanges(options),
+            frozenset(options.tables),
+            is_first=split.ordinal == 1,
+            has_payload=options.payload,
+            verifies_crc=options.verify_crc,
+            limits=options.limits,
+            keys=keys,
+        )
+        self.dissector.exchanges.names.update(names or {})
         self.builders = {
             name: BatchBuilder(
                 TABLES[name], captures, self.dissector.exchanges.names,
@@ -102,7 +101,7 @@ class SplitRun:
     def boundary(self) -> BoundaryState:
         """Return the state left open; call it once, after all rows were taken."""
         dissector = self.dissector
-        edges = self.edges
+        edges = dissector.edges
         streams = dissector.streams
         opened, flows = find_open(dissector)
         clock = streams.clock
@@ -120,7 +119,7 @@ class SplitRun:
         )
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
-        problems = tuple(edges.of_packets)
+        problems = tuple(edges.sink.of_packets)
         for ended in edges.ended:
             forget_answered(ended.state)
         times = Times(int(clock.first_ns), int(clock.lowest_ns), int(clock.now_ns))
@@ -141,7 +140,7 @@ class SplitRun:
             locked=tuple(edges.locked_ids),
             inside_ended=frozenset(edges.inside_ended),
             link_types=frozenset(dissector.decoder.unknown_link_types),
-            problem_counts=edges.problem_counts,
+            problem_counts=edges.sink.counts,
             marks=tuple(streams.copies.placed()),
             chunks=tuple(compared_part(chunk) for chunk in streams.recent.remembered()),
             segments=int(edges.count),
@@ -217,20 +216,21 @@ def forget_answered(state: ConnectionState) -> None:
 
 def totals_of(dissector: Dissector) -> Totals:
     """Counts of a dissector."""
+    totals = dissector.totals
     return Totals(
-        int(dissector.packets),
-        int(dissector.captured_bytes),
+        int(totals.packets),
+        int(totals.captured_bytes),
         dissector.decoder.reasons(),
-        int(dissector.payload_bytes),
-        int(dissector.framed_bytes),
-        int(dissector.skipped_bytes),
-        int(dissector.duplicate_bytes),
-        int(dissector.missing_bytes),
-        int(dissector.tls_bytes),
-        int(dissector.encrypted_bytes),
-        int(dissector.encrypted_connections),
-        int(dissector.connection_count),
-        int(dissector.exchange_count),
-        dict(dissector.protocols),
-        dict(dissector.problem_counts),
+        int(totals.payload_bytes),
+        int(totals.framed_bytes),
+        int(totals.skipped_bytes),
+        int(totals.duplicate_bytes),
+        int(totals.missing_bytes),
+        int(totals.tls_bytes),
+        int(totals.encrypted_bytes),
+        int(totals.encrypted_connections),
+        int(totals.connections),
+        int(totals.exchanges),
+        dict(totals.protocols),
+        dict(dissector.sink.problem_counts),
     )

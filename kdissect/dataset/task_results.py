@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kdissect.boundaries.codec.captures import SPLITS
+from kdissect.checkpoint.codec.captures import SPLITS
 from kdissect.dataset.entries import CaptureEntry, FileEntry
 from kdissect.dataset.planning import Failed, Inspected
 from kdissect.dataset.taps import Broken

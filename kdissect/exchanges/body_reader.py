@@ -142,7 +142,7 @@ class BodyReader:
         elif exchange.api_key == API_SYNC_GROUP:
             exchange.group_protocol = self.groups.find(exchange.group_id)
             if exchange.group_protocol == NO_PROTOCOL:
-                frame.connection.history_used |= SHARED_PAST
+                frame.connection.use_history(SHARED_PAST)
         elif exchange.api_key == API_VERSIONS and sink.software_name:
             if exchange.status & MISFIT:
                 return  # it may be another request, or part of one
@@ -151,7 +151,7 @@ class BodyReader:
             if is_long(state.software_name) or is_long(state.software_version):
                 self.tell_cut(frame, "the client's software", exchange.exchange_id)
         elif exchange.api_key == API_SASL_HANDSHAKE:
-            frame.connection.history_used |= OWN_PAST
+            frame.connection.use_history(OWN_PAST)
             is_raw = exchange.api_version == 0
             if is_whole:
                 changed = state.login.begin(sink.mechanism, is_raw)
@@ -159,7 +159,7 @@ class BodyReader:
             else:
                 state.login.begin_unread(is_raw)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
-            frame.connection.history_used |= OWN_PAST
+            frame.connection.use_history(OWN_PAST)
             changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
             self._login_changed(frame, exchange, changed)
@@ -418,7 +418,7 @@ def note_vendor(state: ConnectionState, exchange: Exchange) -> None:
     exchange.vendor = max(state.vendor, 0)
     if state.vendor < 0 and state.connection.edge != INSIDE:
         # The broker may have identified itself before the split.
-        state.connection.history_used |= OWN_PAST
+        state.connection.use_history(OWN_PAST)
 
 
 def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:

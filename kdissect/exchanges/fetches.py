@@ -109,11 +109,11 @@ class FetchSessions:
         if known is not None:
             state.positions = known
             if PAST in known:
-                connection.history_used |= SHARED_PAST
+                connection.use_history(SHARED_PAST)
         elif connection.edge != INSIDE and state.session_id == 0:
             self.keep(session, state.positions)
         else:
-            connection.history_used |= SHARED_PAST
+            connection.use_history(SHARED_PAST)
             if state.session_id != 0:
                 state.positions = {}
             state.positions[LOST] = NOWHERE

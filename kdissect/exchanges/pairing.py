@@ -523,7 +523,7 @@ class Exchanges:
         if at >= 0 and (connection.counts[frame.direction].gaps > 0 or connection.edge != INSIDE):
             at = self._behind_hole(state, at, frame)
         if at < 0:
-            connection.history_used |= OWN_PAST
+            connection.use_history(OWN_PAST)
         if at < 0 and state.is_unproved and state.held:
             self._hold(state, frame)
             return self._believe(state, None) if is_answered(state) else _NOTHING
@@ -565,7 +565,7 @@ class Exchanges:
         correlation_id = pending[at].correlation_id
         if not has_shared_id(state, pending[at]):
             return at
-        state.connection.history_used |= OWN_PAST
+        state.connection.use_history(OWN_PAST)
         if state.connection.counts[frame.direction].gaps == 0:
             return at
         answer = Answer(self.layout_fit, frame)

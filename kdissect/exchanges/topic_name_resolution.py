@@ -9,9 +9,11 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import NOBODY
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.extracted import ROW_BYTES
+from kdissect.messages.internal_topics import is_opened
 from kdissect.messages.partitions import AT_RECORD_BYTES, NO_ID, WIDTH
 
 # Bytes of waiting frames. A client requests names every 5 minutes (metadata.max.age.ms) at least.
@@ -84,6 +86,16 @@ class NameWait:
         """Count an exchange that was released without the name."""
         if topic_id in self.given_up or len(self.given_up) < GIVEN_UP_LIMIT:
             self.given_up[topic_id] = self.given_up.get(topic_id, 0) + 1
+
+    def late_names(self) -> list[Problem]:
+        """Problems for records of Kafka's own topics whose name came too late to open them."""
+        problems: list[Problem] = []
+        for topic_id, count in self.given_up.items():
+            name = self.names.get(topic_id, "")
+            if is_opened(name):
+                text = f"records of {name} in {count} exchanges not opened: its name came too late"
+                problems.append(Problem("messages", "late-topic-name", text))
+        return problems
 
     def _unnamed(self, exchange: Exchange) -> bytes:
         """Id of the first topic with records and without a name; b"" for none.

@@ -581,7 +581,7 @@ class Frames:
         """Lose the position of the next size field."""
         framing.state = SEARCHING
         framing.is_behind_loss = True
-        framing.connection.history_used |= OWN_PAST
+        framing.connection.use_history(OWN_PAST)
         if framing.frames_since_found >= TRUSTED_FRAMES:
             framing.failures = 0
         framing.lost = 0

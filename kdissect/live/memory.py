@@ -11,7 +11,7 @@ from kdissect.limits import MIB, Limits
 
 # Python, Arrow and the packages of the screen and the metrics.
 PROCESS_BYTES: Final = 160 * MIB
-# Rows before they are handed on (`dissector.ROWS_LIMIT`): packed, taken, as columns and as Arrow
+# Rows before they are handed on (`row_sink.ROWS_LIMIT`): packed, taken, as columns and as Arrow
 # data.
 ROWS_BYTES: Final = 64 * MIB
 # A connection with its receivers, and a fetch session of a few partitions.

@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from kdissect.capture.packet import SECOND_NS
-from kdissect.dissection.dissector import ALL, NO_BODIES, NO_PARTITIONS, NO_RECORD_ROWS, Dissector
+from kdissect.dissection.detail import ALL, NO_BODIES, NO_PARTITIONS, NO_RECORD_ROWS
+from kdissect.dissection.dissector import Dissector
 from kdissect.errors import Problem
 from kdissect.limits import MIB
 from kdissect.live.listener import Status
@@ -107,7 +108,7 @@ class Shedder:
 
     def shed(self, dissector: Dissector) -> dict[str, int]:
         """Shed counters since the beginning, by kind, without zeros."""
-        counts = {**dissector.unmade.counts(), "connections": self.ended_connections}
+        counts = {**dissector.detail.unmade.counts(), "connections": self.ended_connections}
         return {name: count for name, count in counts.items() if count}
 
     def pause_s(self, now_ns: int) -> float:

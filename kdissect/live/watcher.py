@@ -111,7 +111,7 @@ class Watcher:
         self._alive_ns = self._came_at
         # Deadline after a stop.
         self._until_ns: int | None = None
-        self.dissector.pulse = self._pulse
+        self.dissector.pulse.ask = self._pulse
         self._stopping = Flag()
         self._reopening = Flag()
 

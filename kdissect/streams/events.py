@@ -141,6 +141,10 @@ class Connection:
         # At its end: directions, as bits, in which the last frames may have been missed.
         self.unframed: i64 = 0
 
+    def use_history(self, history: i64) -> None:
+        """Note that a result depends on what was before: OWN_PAST or SHARED_PAST."""
+        self.history_used |= history
+
     def refresh_rtt(self) -> None:
         """Update `rtt_ns`, after one of its parts got smaller or known."""
         both: i64 = -1

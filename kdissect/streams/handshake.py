@@ -45,7 +45,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     """Process a SYN of the receiver's connection."""
     connection = receiver.connection
     peer = receiver.peer
-    connection.history_used |= OWN_PAST
+    connection.use_history(OWN_PAST)
     is_again = receiver.syn_sequence >= 0
     if is_again:
         receiver.counts.retransmitted_segments += 1

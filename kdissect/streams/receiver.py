@@ -383,7 +383,7 @@ class Receiver:
         return number >= 0 and self.position_of(number) >= position
 
     def _before_start(self, segment: Segment, problems: list[Problem]) -> None:
-        self.connection.history_used |= OWN_PAST
+        self.connection.use_history(OWN_PAST)
         if segment.payload_length == 1 or self.warned_of_start:
             return
         self.warned_of_start = True
@@ -393,7 +393,7 @@ class Receiver:
     def _disagreed(self, segment: Segment, problems: list[Problem]) -> None:
         self.disagreements += 1
         # Reporting depends on how many there were.
-        self.connection.history_used |= OWN_PAST
+        self.connection.use_history(OWN_PAST)
         if self.disagreements <= DISAGREEMENTS_REPORTED:
             text = "a retransmission has other bytes than the first copy, which is kept"
             problems.append(self._problem("overlap-disagrees", text, segment))

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kdissect.boundaries.codec import DECLARED, fields_of
-from kdissect.boundaries.codec.exchanges import STATE
-from kdissect.boundaries.codec.old import NO_SINK
-from kdissect.boundaries.codec.streams import (
+from kdissect.capture.splits import plan
+from kdissect.checkpoint.boundary_state import VERSION, BoundaryState
+from kdissect.checkpoint.codec import DECLARED, fields_of
+from kdissect.checkpoint.codec.exchanges import STATE
+from kdissect.checkpoint.codec.old import NO_SINK
+from kdissect.checkpoint.codec.streams import (
     HAS_64_BITS,
     MARKS,
     NO_ALLOWANCE,
@@ -22,9 +24,7 @@ from kdissect.boundaries.codec.streams import (
     RECEIVER,
     make_mark,
 )
-from kdissect.boundaries.codec.tls import NO_KEYS, NO_MASTERS
-from kdissect.capture.splits import plan
-from kdissect.checkpoint.boundary_state import VERSION, BoundaryState
+from kdissect.checkpoint.codec.tls import NO_KEYS, NO_MASTERS
 from kdissect.checkpoint.spill_transfer import packed, unpacked
 from kdissect.checkpoint.split import dissect_split
 from kdissect.encoding.classes import Inline

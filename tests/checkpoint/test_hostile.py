@@ -284,7 +284,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 def test_a_session_of_tls_with_keys_is_not_written() -> None:
     """Its keys would be in the bytes."""
-    from kdissect.boundaries.codec.tls import NO_KEYS, NO_MASTERS, SESSION
+    from kdissect.checkpoint.codec.tls import NO_KEYS, NO_MASTERS, SESSION
     from kdissect.encoding.documents import Document, dump
     from kdissect.streams.events import Connection
     from kdissect.tls.session import Session

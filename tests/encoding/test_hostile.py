@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kdissect.checkpoint.checkpoint  # noqa: F401  # declares all classes
-from kdissect.boundaries.codec import DECLARED
-from kdissect.boundaries.codec.exchanges import PARTITIONS
-from kdissect.boundaries.codec.streams import MARKS
+from kdissect.checkpoint.codec import DECLARED
+from kdissect.checkpoint.codec.exchanges import PARTITIONS
+from kdissect.checkpoint.codec.streams import MARKS
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import NUMBERED, Fields, Inline, Ref, declare
 from kdissect.encoding.documents import Document, dump, load

@@ -63,4 +63,4 @@ def dissected(name: str, changes: Sequence[tuple[int, int]], options: Options = 
         builder = BatchBuilder(TABLES[table], taken.names, names)
         made = [builder.batch(dissector.take_rows(table)), *builder.finish()]
         rows[table] = [repr(row) for batch in made for row in batch.to_pylist()]
-    return Shed(rows, dissector.unmade.counts())
+    return Shed(rows, dissector.detail.unmade.counts())

@@ -77,7 +77,7 @@ class Scene:
 def test_a_buffer_more_than_half_full_leaves_out_a_level_a_second_in_the_order_of_cost() -> None:
     scene = Scene()
     assert scene.seconds(5, backlog=0.6) == [1, 2, 3, 3, 3]
-    made = scene.dissector
+    made = scene.dissector.detail
     assert (made.makes_records, made.makes_bodies, made.makes_partitions) == (False,) * 3
     assert (made.makes_exchanges, made.makes_errors, made.makes_members) == (True,) * 3
 
@@ -210,7 +210,7 @@ def test_at_the_last_level_the_connections_that_were_silent_longest_end() -> Non
     assert dissector.end_silent(silent[0] - 1, 10) == 0
     assert dissector.end_silent(last_ns, 3) == 3
     assert sorted(one.last_time_ns for one in dissector.streams.connections) == silent[3:]
-    assert "limit" in dissector.connection_rows.column("closed_by").indices
+    assert "limit" in dissector.sink.tables["connections"].column("closed_by").indices
 
 
 def test_memory_that_stays_over_the_limit_ends_silent_connections_and_counts_them() -> None:

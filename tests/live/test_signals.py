@@ -21,7 +21,8 @@ from pyarrow.dataset import dataset
 
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
-from kdissect.dissection.dissector import PULSE_STEPS, Dissector
+from kdissect.dissection.dissector import Dissector
+from kdissect.dissection.pulse import PULSE_STEPS
 from kdissect.framing.frame_search import EVENT_STEPS, FIRST_STEPS, JOINED_EACH, STEPS_EACH, WINDOW
 from kdissect.live.watcher import FED_AT_ONCE, FED_BYTES, REST_NS, Watcher, first_part
 from kdissect.pipeline import Options, make_dissector
@@ -62,7 +63,7 @@ def test_between_two_looks_a_bounded_number_of_steps_is_done(name: str) -> None:
         looks.append(dissector.frames.steps)
         return True
 
-    dissector.pulse = pulse
+    dissector.pulse.ask = pulse
     packets = packets_of(name, 300_000)
     assert dissector.feed(packets) == len(packets)
     dissector.finish()
@@ -79,19 +80,23 @@ def test_between_two_looks_a_bounded_number_of_steps_is_done(name: str) -> None:
 def test_it_goes_on_no_further_than_it_is_told_to() -> None:
     packets = packets_of("api_versions", 3_000_000)
     dissector = dissector_of()
-    dissector.pulse = lambda: False
+    dissector.pulse.ask = lambda: False
     taken = dissector.feed(packets)
     assert 0 < taken < len(packets)
     assert dissector.frames.steps < PULSE_STEPS + LONGEST_LOOK
-    assert dissector.packets == taken
-    assert dissector.captured_bytes == sum(one.end - one.start for one in packets[:taken])
+    assert dissector.totals.packets == taken
+    assert dissector.totals.captured_bytes == sum(one.end - one.start for one in packets[:taken])
     # What waits is searched no more, but counted.
     before = dissector.frames.steps
     dissector.feed(packets[taken : taken + 1])
     dissector.frames.searches = False
     dissector.finish()
     assert dissector.frames.steps == before
-    assert dissector.payload_bytes == dissector.skipped_bytes + dissector.framed_bytes > 0
+    assert (
+        dissector.totals.payload_bytes
+        == dissector.totals.skipped_bytes + dissector.totals.framed_bytes
+        > 0
+    )
 
 
 def test_packets_are_fed_in_parts_of_a_bounded_size() -> None:

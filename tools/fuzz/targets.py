@@ -349,13 +349,17 @@ def new_dissector(protocol: str) -> Dissector:
 
 def check_balance(dissector: Dissector) -> None:
     """Captured payload is framed, skipped or was there before."""
-    accounted = dissector.framed_bytes + dissector.skipped_bytes + dissector.duplicate_bytes
-    accounted += dissector.tls_bytes + dissector.encrypted_bytes
-    assert accounted == dissector.payload_bytes, (
-        dissector.payload_bytes,
-        dissector.framed_bytes,
-        dissector.skipped_bytes,
-        dissector.duplicate_bytes,
+    accounted = (
+        dissector.totals.framed_bytes
+        + dissector.totals.skipped_bytes
+        + dissector.totals.duplicate_bytes
+    )
+    accounted += dissector.totals.tls_bytes + dissector.totals.encrypted_bytes
+    assert accounted == dissector.totals.payload_bytes, (
+        dissector.totals.payload_bytes,
+        dissector.totals.framed_bytes,
+        dissector.totals.skipped_bytes,
+        dissector.totals.duplicate_bytes,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kdissect.boundaries.packed_segments import packed_segments, unpacked_segments
+from kdissect.checkpoint.packed_segments import packed_segments, unpacked_segments
 from kdissect.encoding.classes import Fields, Inline, Ref, declare
 from kdissect.encoding.kinds import (
     BOOL,

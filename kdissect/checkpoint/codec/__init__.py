@@ -6,11 +6,11 @@ only produce these classes, with values of these types. Both builds read each ot
 
 from typing import Final
 
-from kdissect.boundaries.codec.captures import CAPTURE_VALUES
-from kdissect.boundaries.codec.exchanges import EXCHANGE_VALUES
-from kdissect.boundaries.codec.old import OLD_VALUES
-from kdissect.boundaries.codec.streams import STREAM_VALUES
-from kdissect.boundaries.codec.tls import TLS_VALUES
+from kdissect.checkpoint.codec.captures import CAPTURE_VALUES
+from kdissect.checkpoint.codec.exchanges import EXCHANGE_VALUES
+from kdissect.checkpoint.codec.old import OLD_VALUES
+from kdissect.checkpoint.codec.streams import STREAM_VALUES
+from kdissect.checkpoint.codec.tls import TLS_VALUES
 from kdissect.encoding.classes import Fields
 
 DECLARED: Final[dict[type, Fields]] = {

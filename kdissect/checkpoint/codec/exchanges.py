@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.boundaries.codec.streams import CONNECTION, FRAME, NO_CONNECTION, NO_FRAME, PROBLEM
+from kdissect.checkpoint.codec.streams import CONNECTION, FRAME, NO_CONNECTION, NO_FRAME, PROBLEM
 from kdissect.encoding.choices import Nothing, OneOf
 from kdissect.encoding.classes import Fields, Inline, Ref, SharedDict, declare
 from kdissect.encoding.kinds import (

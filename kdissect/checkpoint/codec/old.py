@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kdissect.boundaries.codec.exchanges import ERRORS, EXCHANGE, PARTITION, STATE
-from kdissect.boundaries.codec.streams import FRAME, PROBLEMS
+from kdissect.checkpoint.codec.exchanges import ERRORS, EXCHANGE, PARTITION, STATE
+from kdissect.checkpoint.codec.streams import FRAME, PROBLEMS
 from kdissect.encoding.classes import Fields, Inline, declare
 from kdissect.encoding.kinds import INT_PAIR as PROTOCOL_AND_KEY
 from kdissect.encoding.kinds import INTS, TEXT, Converted, Many

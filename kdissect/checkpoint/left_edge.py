@@ -36,8 +36,8 @@ from typing import Any, Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from kdissect.boundaries.synchronization import NOTHING_COUNTED, FramingStates, counted, sync_state
-from kdissect.errors import Problem
+from kdissect.checkpoint.split_sink import SplitSink
+from kdissect.checkpoint.synchronization import NOTHING_COUNTED, FramingStates, counted, sync_state
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.pairing import Exchanges
@@ -56,7 +56,6 @@ PREFIX_BYTES: Final = 8 << 20
 PREFIX_BYTES_IN_ALL: Final = 128 << 20
 SEGMENT_COST: Final = 300  # bytes that a kept segment takes beside its payload, approximately
 BOTH: Final = 3
-OF_PACKETS: Final = ("capture", "packets")
 
 
 class Prefix:
@@ -115,9 +114,9 @@ class LeftEdge:
     """Connections of a split that may have existed before it."""
 
     __slots__ = (
-        "streams", "frames", "exchanges", "tls", "is_first", "prefixes", "open", "count", "size",
-        "suppressed", "born_flows", "born_ids", "ended", "deferred", "history_used_ids",
-        "locked_ids", "inside_ended", "problem_counts", "of_packets", "used_flows", "used_again",
+        "streams", "frames", "exchanges", "tls", "sink", "is_first", "prefixes", "open",
+        "count", "size", "born_flows", "born_ids", "ended", "deferred", "history_used_ids",
+        "locked_ids", "inside_ended", "used_flows", "used_again",
     )  # fmt: skip
 
     def __init__(
@@ -126,12 +125,14 @@ class LeftEdge:
         frames: Frames,
         exchanges: Exchanges,
         tls: Tls,
+        sink: SplitSink,
         is_first: bool,
     ) -> None:
         self.streams = streams
         self.frames = frames
         self.exchanges = exchanges
         self.tls = tls
+        self.sink = sink
         # Nothing precedes it.
         self.is_first = is_first
         # By both flows of a connection.
@@ -140,7 +141,6 @@ class LeftEdge:
         self.open: i64 = 0
         self.count: i64 = 0
         self.size: i64 = 0
-        self.suppressed: set[int] = set()
         # Connections whose first segment is a SYN.
         self.born_flows: list[bytes] = []
         self.born_ids: list[int] = []
@@ -151,13 +151,9 @@ class LeftEdge:
         self.history_used_ids: list[int] = []
         self.locked_ids: list[int] = []
         self.inside_ended: set[int] = set()
-        # Problems of the stages without connections, for the merger.
-        self.of_packets: list[Problem] = []
         # For the first split: flows of all connections, and flows that had more than one.
         self.used_flows: set[bytes] = set()
         self.used_again: set[bytes] = set()
-        # By connection and kind.
-        self.problem_counts: dict[tuple[int, str], int] = {}
         streams.notes_opened = True
 
     def note(self, segment: Segment) -> Prefix | None:
@@ -213,7 +209,7 @@ class LeftEdge:
         prefix.synchronized_id = connection.id
         prefix.place = self.count
         self.open -= 1
-        self.suppressed.discard(connection.id)
+        self.sink.release(connection.id)
         # A connection that speaks Kafka is not TLS.
         self.tls.set_clear(connection)
         connection.history_used = 0
@@ -244,17 +240,6 @@ class LeftEdge:
             self.history_used_ids.append(connection.id)
         if is_locked:
             self.locked_ids.append(connection.id)
-
-    def count_problem(self, problem: Problem) -> bool:
-        """Whether a problem counts here; counts it if so."""
-        if problem.connection_id in self.suppressed:
-            return False
-        if problem.stage in OF_PACKETS:
-            self.of_packets.append(problem)
-            return False
-        key = (problem.connection_id, problem.kind)
-        self.problem_counts[key] = self.problem_counts.get(key, 0) + 1
-        return True
 
     def _opened(self, connection: Connection, segment: Segment) -> None:
         if self.is_first:
@@ -294,7 +279,7 @@ class LeftEdge:
 
     def _mute(self, connection: Connection) -> None:
         connection.edge = SUPPRESSED
-        self.suppressed.add(connection.id)
+        self.sink.suppress(connection.id)
 
     def _keep(self, prefix: Prefix, segment: Segment) -> None:
         size = SEGMENT_COST + segment.end - segment.header

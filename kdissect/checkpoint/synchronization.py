@@ -9,7 +9,7 @@ which are handled in `exchanges.fetches`.
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from kdissect.boundaries.codec import fields_of
+from kdissect.checkpoint.codec import fields_of
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.latency_parts import UNKNOWN_END
 from kdissect.framing.frames import AT_SIZE, IN_BODY, FramingState

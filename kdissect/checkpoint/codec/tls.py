@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kdissect.boundaries.codec.streams import CHUNK, CONNECTION, PROBLEMS, TWO_INTS
+from kdissect.checkpoint.codec.streams import CHUNK, CONNECTION, PROBLEMS, TWO_INTS
 from kdissect.encoding.choices import Nothing, OneOf
 from kdissect.encoding.classes import Fields, Inline, Ref, declare
 from kdissect.encoding.kinds import (

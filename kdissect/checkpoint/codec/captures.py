@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from kdissect.boundaries.codec.streams import PROBLEMS
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.format_context import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.packet import Packet
 from kdissect.capture.splits import Reached, Split
+from kdissect.checkpoint.codec.streams import PROBLEMS
 from kdissect.encoding.choices import OneOf
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.kinds import (

@@ -1,0 +1,141 @@
+"""Whole bodies of exchanges → rows of `bodies` and `members`."""
+
+from typing import Final, cast
+
+from mypy_extensions import i64
+
+from kdissect.dissection.detail import Detail
+from kdissect.dissection.row_sink import RowSink
+from kdissect.errors import DecodeError
+from kdissect.exchanges.api_mismatches import blanked, doubt_of, guarded
+from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange
+from kdissect.messages.full_bodies import body_json, full_body, topic_names
+from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
+from kdissect.messages.memberships import memberships
+from kdissect.messages.old_bodies import full_old_body
+from kdissect.messages.unpacking import Unpacking
+from kdissect.messages.value_budget import LEFT_OUT
+from kdissect.protocol.readers import NULL, ValueBudget
+from kdissect.tables.body_rows import BodyRows, MemberRows
+
+MEMBER_BYTES: Final = 500  # an event with its row
+
+
+class BodyWriter:
+    """Decodes bodies in full, and adds their rows to `sink`.
+
+    `names` are topic names by id; `decoded_limit` is that of one body.
+    """
+
+    def __init__(
+        self,
+        sink: RowSink,
+        detail: Detail,
+        unpacking: Unpacking,
+        names: dict[bytes, str],
+        has_payload: bool,
+        decoded_limit: i64,
+    ) -> None:
+        self.sink = sink
+        self.detail = detail
+        self.unpacking = unpacking
+        self.names = names
+        self.has_payload = has_payload
+        self.decoded_limit = decoded_limit
+
+    def write_members(self, exchange: Exchange) -> None:
+        """Add rows of a group's exchange; most are heartbeats without changes."""
+        if exchange.api_key == API_HEARTBEAT and exchange.error_code in (0, NULL):
+            return
+        request = self._body(exchange, False)
+        if request is None:
+            return
+        response = self._body(exchange, True)
+        if doubt_of(exchange):
+            request, response = blanked(request), blanked(response)
+        name = exchange.group_protocol[1]
+        is_known = response is not None
+        rows = cast(MemberRows, self.sink.tables["members"])
+        before = rows.all_text_size()
+        count: i64 = 0
+        for event in memberships(int(exchange.api_key), request, response, name, is_known):
+            rows.add(exchange, event)
+            count += 1
+        self.sink.note_made(MEMBER_BYTES * count + rows.all_text_size() - before)
+        if not self.detail.makes_bodies:
+            for side, body in (("request", request), ("response", response)):
+                left_out = left_out_of(body)
+                if left_out > 0:
+                    text = f"{left_out} values of the {side} not among the members"
+                    self._report(exchange, side, "decoded-limit", text)
+
+    def write(self, exchange: Exchange) -> None:
+        """Add the row of an exchange in `bodies`."""
+        request = self._text(exchange, "request")
+        response = self._text(exchange, "response")
+        cast(BodyRows, self.sink.tables["bodies"]).add(exchange, request, response)
+        self.sink.note_made(len(request) + len(response))
+
+    def _text(self, exchange: Exchange, side: str) -> str:
+        """Return a body as JSON; problems report oddities in it."""
+        body = self._body(exchange, side == "response")
+        self._report_nulls(exchange, side, body)
+        allowance = ValueBudget(self.decoded_limit)
+        text = body_json(body, self.has_payload, allowance)
+        count = int(allowance.left_out) + left_out_of(body)
+        if count > 0:
+            self._report(exchange, side, "decoded-limit", f"{count} values not in the {side}")
+        return text
+
+    def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
+        """Return a body in full; None if absent or not decodable (with a problem).
+
+        A body with a hole is not decoded.
+        """
+        asked = exchange.request_frame
+        frame = exchange.response_frame if is_response else asked
+        if frame is None or not frame.data or frame.missing:
+            return None
+        key, version = int(exchange.api_key), int(exchange.api_version)
+        request = b"" if asked is None else asked.data
+        names = topic_names(exchange.partitions, self.names)
+        try:
+            if exchange.dialect:
+                dialect = int(exchange.dialect)
+                return full_old_body(
+                    dialect, key, frame.data, is_response, request, self.decoded_limit,
+                    self.unpacking,
+                )  # fmt: skip
+            body = full_body(
+                key, version, frame.data, is_response, request, names, exchange.group_protocol,
+                self.decoded_limit, self.unpacking,
+            )  # fmt: skip
+        except DecodeError:
+            return None
+        shown: Body = guarded(body, doubt_of(exchange))
+        return shown
+
+    def _report_nulls(self, exchange: Exchange, side: str, body: Body | None) -> None:
+        """Report nulls that the layout does not allow; only the full decode sees them."""
+        if body is None or UNEXPECTED_NULLS not in body:
+            return
+        places = body[UNEXPECTED_NULLS]
+        first = f"{places[0]['path']}, byte {places[0]['offset']}"
+        more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+        text = f"null in the {side} at {first}{more}"
+        self._report(exchange, side, "unexpected-null", text)
+
+    def _report(self, exchange: Exchange, side: str, kind: str, text: str) -> None:
+        """Report a problem with the request or the response of an exchange."""
+        is_answer = side == "response"
+        time = exchange.response_start if is_answer else exchange.request_start
+        packet = exchange.response_packet if is_answer else exchange.request_packet
+        self.sink.report(exchange, kind, text, time, packet, 0)
+
+
+def left_out_of(body: Body | None) -> int:
+    """Number of values of a body that had no room."""
+    if body is None or LEFT_OUT not in body:
+        return 0
+    count: int = body[LEFT_OUT]["count"]
+    return count
