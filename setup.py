@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,10 @@ COMPILED = """
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/extracted messages/generated_metadata_groups
-    messages/generated_produce_fetch messages/headers messages/interner messages/legacy_records
-    messages/message_sets messages/old_recognition messages/partitions messages/record_columns
-    messages/record_headers messages/record_slices messages/records messages/unpacking
-    messages/varints
+    messages/compression messages/extracted messages/headers messages/interner
+    messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
+    messages/record_columns messages/record_headers messages/record_slices messages/records
+    messages/unpacking messages/varints
     exchanges/body_reader exchanges/broker_side exchanges/connection_state exchanges/exchange
     exchanges/fetches exchanges/latency_parts exchanges/layout_fit exchanges/long_polls
     exchanges/memory_budget exchanges/pairing exchanges/partition_merge exchanges/plausibility
@@ -45,6 +45,9 @@ COMPILED = """
     tables/body_rows tables/rows tables/shed_counters
     dissection/dissector
 """.split()  # noqa: SIM905  # a line a package
+# Modules that the tree does not have, and which module of it writes their source.
+GENERATED = {"messages/generated_readers": "kdissect.messages.readers_source"}
+GENERATED_BASE = Path("build", "generated")
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
@@ -122,6 +125,19 @@ def _write_unit(name: str, sources: Sequence[str]) -> str:
     return str(path)
 
 
+def write_generated() -> list[str]:
+    """Write the generated modules below build/, and nothing anywhere else; their paths."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    sys.dont_write_bytecode = True
+    paths = []
+    for name, writer in GENERATED.items():
+        path = GENERATED_BASE / "kdissect" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(import_module(writer).module_source(), encoding="utf-8")
+        paths.append(str(path))
+    return paths
+
+
 def compiled_modules() -> list[Extension]:
     if MODE not in ("0", "1", "require"):
         sys.exit(f"KDISSECT_COMPILE={MODE}: say 0, 1 or require")
@@ -134,10 +150,13 @@ def compiled_modules() -> list[Extension]:
         return []
     from mypyc.build import mypycify
 
-    paths = [f"kdissect/{name}.py" for name in COMPILED]
+    paths = [f"kdissect/{name}.py" for name in COMPILED] + write_generated()
     print(f"kdissect: compiling {len(paths)} modules", file=sys.stderr)
     # The others are checked by `make check`, with their dependencies there.
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+    # A generated module has the name that its path below its base says.
+    options += ["--explicit-package-bases"]
+    os.environ["MYPYPATH"] = str(GENERATED_BASE)
     modules = mypycify(
         options + paths, opt_level="3", debug_level="0", multi_file=True, group_name="kdissect"
     )

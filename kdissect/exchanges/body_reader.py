@@ -55,7 +55,7 @@ from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
 from kdissect.framing.frames import Frame
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.extracted import LEADER_EPOCH, FieldSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.headers import (
     RequestHeader,
@@ -65,6 +65,7 @@ from kdissect.messages.headers import (
 from kdissect.messages.interner import Interner
 from kdissect.messages.offered_keys import keys_above
 from kdissect.messages.partitions import AT_LEADER_EPOCH, WIDTH
+from kdissect.messages.roles import LEADER_EPOCH
 from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL

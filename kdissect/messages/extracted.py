@@ -1,10 +1,8 @@
 """Extracts the fields that tables need from body bytes, without building the rest of the body.
 
-A projected decode (`protocol.plans`) reads only fields that have a role here and calls
+A projected decode (`protocol.plans`) reads only fields that have a role (see `roles`) and calls
 `FieldSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
 struct that holds an error code.
-
-Longer than other modules: the numbers of all roles are next to the one class that uses them.
 """
 
 from typing import Final
@@ -45,58 +43,66 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.messages.records import BatchScan, scan_batches
+from kdissect.messages.roles import (
+    ABORTED_COUNT,
+    ABORTED_FIRST_OFFSET,
+    ABORTED_PRODUCER,
+    ACKS,
+    ACL_RESOURCE_TYPE,
+    AUTH_BYTES,
+    BASE_OFFSET,
+    BATCH_INDEX,
+    BATCH_INDEX_MESSAGE,
+    BODY,
+    COMMITTED,
+    COMMITTED_OFFSET,
+    ENTITY_TYPE,
+    ERROR,
+    ERROR_MESSAGE,
+    FETCH_OFFSET,
+    GROUP,
+    HAS_ABORTED,
+    HAS_ENTITY,
+    HAS_ERROR,
+    HAS_GROUP,
+    HAS_PARTITION,
+    HAS_RECORD_ERROR,
+    HAS_REPLICA,
+    HAS_TOPIC,
+    HIGH_WATERMARK,
+    LAST_STABLE_OFFSET,
+    LEADER_EPOCH,
+    LOG_START_OFFSET,
+    MAX_WAIT,
+    MECHANISM,
+    MIN_BYTES,
+    PARTITION,
+    POSITION,
+    PREFERRED_READ_REPLICA,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    PROTOCOL_NAME,
+    PROTOCOL_TYPE,
+    RACK_ID,
+    RECORDS,
+    REPLICA_ID,
+    RESOURCE,
+    RESOURCE_TYPE,
+    SECOND_ERROR,
+    SECOND_ERROR_MESSAGE,
+    SESSION_EPOCH,
+    SESSION_ID,
+    SOFTWARE_NAME,
+    SOFTWARE_VERSION,
+    THROTTLE,
+    TOPIC,
+    TOPIC_ID,
+    TRANSACTION_TIMEOUT,
+    TRANSACTIONAL_ID,
+)
 from kdissect.protocol.enums import enum_words
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import NULL, Shape, Sink, text_bytes
-
-# Roles: the meaning of a field for the tables. The number is the index into Shape.slots.
-ERROR: Final = 0
-ERROR_MESSAGE: Final = 1
-SECOND_ERROR: Final = 2
-SECOND_ERROR_MESSAGE: Final = 3
-THROTTLE: Final = 4
-TOPIC: Final = 5
-TOPIC_ID: Final = 6
-PARTITION: Final = 7
-GROUP: Final = 8
-TRANSACTIONAL_ID: Final = 9
-RESOURCE: Final = 10
-ACKS: Final = 11
-MAX_WAIT: Final = 12
-MIN_BYTES: Final = 13
-REPLICA_ID: Final = 14
-SESSION_ID: Final = 15
-SESSION_EPOCH: Final = 16
-FETCH_OFFSET: Final = 17
-BASE_OFFSET: Final = 18
-HIGH_WATERMARK: Final = 19
-LAST_STABLE_OFFSET: Final = 20
-LOG_START_OFFSET: Final = 21
-LEADER_EPOCH: Final = 22
-PREFERRED_READ_REPLICA: Final = 23
-RECORDS: Final = 24
-COMMITTED_OFFSET: Final = 25
-SOFTWARE_NAME: Final = 26
-SOFTWARE_VERSION: Final = 27
-MECHANISM: Final = 28
-AUTH_BYTES: Final = 29
-RESOURCE_TYPE: Final = 30  # of a config: see CONFIG_RESOURCES
-BATCH_INDEX: Final = 31
-BATCH_INDEX_MESSAGE: Final = 32
-ENTITY_TYPE: Final = 33
-PROTOCOL_TYPE: Final = 34
-PROTOCOL_NAME: Final = 35
-POSITION: Final = 36  # of a piece of a snapshot: only the first starts with a batch
-ACL_RESOURCE_TYPE: Final = 37  # of an ACL: see ACL_RESOURCES
-ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: not in the response
-ABORTED_PRODUCER: Final = 39
-ABORTED_FIRST_OFFSET: Final = 40
-PRODUCER_ID: Final = 41
-PRODUCER_EPOCH: Final = 42
-TRANSACTION_TIMEOUT: Final = 43
-COMMITTED: Final = 44
-RACK_ID: Final = 45
-ROLE_COUNT: Final = 46
 
 FIRST_ROWS: Final = 64  # initial capacity in partitions
 KEPT_ROWS: Final = 65_536  # larger capacity is released after the body: 7.5 MiB
@@ -116,17 +122,6 @@ ENTITY_LIMIT: Final = 16
 NO_TOPICS: Final[list[str]] = []
 NO_TOPIC_IDS: Final[list[bytes]] = []
 SINGLE_TOPICS_LIMIT: Final = 10_000  # more than a cluster's clients use at a time
-
-# Kinds of structs, as bits.
-BODY: Final = 1
-HAS_TOPIC: Final = 2
-HAS_PARTITION: Final = 4
-HAS_ERROR: Final = 8
-HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the partition
-HAS_ENTITY: Final = 32  # one part of the name of a quota's entity
-HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
-HAS_GROUP: Final = 128  # one of the groups in a request
-HAS_REPLICA: Final = 256  # the fetching broker
 
 CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32

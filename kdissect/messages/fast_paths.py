@@ -1,73 +1,82 @@
-"""Fast paths of generated readers in place of `FieldSink.row`, for structs without errors.
+"""Fast paths of generated code in place of `FieldSink.row`, for structs without errors.
 
 Nearly all structs are such: their values go directly to the sink, without its slots.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from kdissect.messages import extracted
-from kdissect.protocol.generated import FastPath
+from kdissect.messages import roles
 from kdissect.protocol.readers import Shape
 
 # Structs that only count together with others, and roles that few bodies have.
 _LONG_KINDS: Final = (
-    extracted.HAS_RECORD_ERROR | extracted.HAS_ENTITY | extracted.HAS_ABORTED | extracted.HAS_GROUP
-    | extracted.HAS_REPLICA
+    roles.HAS_RECORD_ERROR | roles.HAS_ENTITY | roles.HAS_ABORTED | roles.HAS_GROUP
+    | roles.HAS_REPLICA
 )  # fmt: skip
 _LONG_ROLES: Final = (
-    extracted.SOFTWARE_NAME, extracted.PROTOCOL_TYPE, extracted.PROTOCOL_NAME, extracted.MECHANISM,
-    extracted.AUTH_BYTES, extracted.PRODUCER_ID, extracted.TRANSACTION_TIMEOUT,
+    roles.SOFTWARE_NAME, roles.PROTOCOL_TYPE, roles.PROTOCOL_NAME, roles.MECHANISM,
+    roles.AUTH_BYTES, roles.PRODUCER_ID, roles.TRANSACTION_TIMEOUT,
 )  # fmt: skip
 _PARTITION_ROLES: Final = (
-    extracted.PARTITION, extracted.ERROR, extracted.BASE_OFFSET, extracted.FETCH_OFFSET,
-    extracted.COMMITTED_OFFSET, extracted.HIGH_WATERMARK, extracted.LAST_STABLE_OFFSET,
-    extracted.LOG_START_OFFSET, extracted.LEADER_EPOCH, extracted.PREFERRED_READ_REPLICA,
+    roles.PARTITION, roles.ERROR, roles.BASE_OFFSET, roles.FETCH_OFFSET,
+    roles.COMMITTED_OFFSET, roles.HIGH_WATERMARK, roles.LAST_STABLE_OFFSET,
+    roles.LOG_START_OFFSET, roles.LEADER_EPOCH, roles.PREFERRED_READ_REPLICA,
 )  # fmt: skip
 _BODY_ATTRIBUTES: Final = {
-    extracted.THROTTLE: "throttle_ms", extracted.ACKS: "acks", extracted.MAX_WAIT: "max_wait_ms",
-    extracted.MIN_BYTES: "min_bytes", extracted.REPLICA_ID: "replica_id",
-    extracted.SESSION_ID: "session_id", extracted.SESSION_EPOCH: "session_epoch",
+    roles.THROTTLE: "throttle_ms", roles.ACKS: "acks", roles.MAX_WAIT: "max_wait_ms",
+    roles.MIN_BYTES: "min_bytes", roles.REPLICA_ID: "replica_id",
+    roles.SESSION_ID: "session_id", roles.SESSION_EPOCH: "session_epoch",
 }  # fmt: skip
 
 
-def fast_path_of(shape: Shape, value: Callable[[int], str]) -> FastPath | None:
-    """Fast path of a struct, by its kind; None if it must take the slow path."""
-    kind = shape.kind
+class FastPath(NamedTuple):
+    """Code equivalent to ``sink.row(shape, data)`` when all conditions hold."""
+
+    conditions: list[str]
+    lines: list[str]
+
+
+def fast_path_of(shape: Shape, kinds: int, value: Callable[[int], str]) -> FastPath | None:
+    """Fast path of a struct; None if it must take the slow path.
+
+    `kinds` are those of all structs of its layout, `value` gives the expression of a role's value.
+    """
+    kind = int(shape.kind)
     if kind & _LONG_KINDS or any(shape.slots[role] for role in _LONG_ROLES):
         return None
     lines: list[str] = []
-    if kind & (extracted.HAS_PARTITION | extracted.HAS_TOPIC):
+    if kind & (roles.HAS_PARTITION | roles.HAS_TOPIC):
         lines += _topic_lines(value)
-    if kind & extracted.HAS_PARTITION:
+    if kind & roles.HAS_PARTITION:
         values = ", ".join(value(role) for role in _PARTITION_ROLES)
         lines.append(f"sink.add_partition({values})")
-        if shape.slots[extracted.RECORDS]:
-            roles = (
-                extracted.RECORDS,
-                extracted.POSITION,
-                extracted.ABORTED_COUNT,
-            )
-            lines.append(f"sink.add_records(data, {', '.join(value(role) for role in roles)})")
-    elif kind & extracted.HAS_TOPIC:
+        if shape.slots[roles.RECORDS]:
+            wanted = (roles.RECORDS, roles.POSITION, roles.ABORTED_COUNT)
+            lines.append(f"sink.add_records(data, {', '.join(value(role) for role in wanted)})")
+    elif kind & roles.HAS_TOPIC:
         lines.append("sink.topic_count += 1")
-    if kind & extracted.BODY:
+    if kind & roles.BODY:
         lines += _body_lines(shape, value)
-    return FastPath(_without_error(shape, value), lines)
+    return FastPath(_without_error(shape, kinds, value), lines)
 
 
-def _without_error(shape: Shape, value: Callable[[int], str]) -> str:
-    """Condition that the struct has no error code other than 0."""
-    if not shape.kind & extracted.HAS_ERROR:
-        return ""
-    roles = [role for role in (extracted.ERROR, extracted.SECOND_ERROR) if shape.slots[role]]
-    conditions = [f"{value(role)} == 0" for role in roles]
+def _without_error(shape: Shape, kinds: int, value: Callable[[int], str]) -> list[str]:
+    """Conditions that the struct has no error code other than 0."""
+    if not shape.kind & roles.HAS_ERROR:
+        return []
+    codes = [role for role in (roles.ERROR, roles.SECOND_ERROR) if shape.slots[role]]
+    conditions = [f"{value(role)} == 0" for role in codes]
     # Errors of single records, or of parts of an entity's name, belong to this code.
-    return " and ".join([*conditions, "not sink.record_errors", "not sink.entities"])
+    if kinds & roles.HAS_RECORD_ERROR:
+        conditions.append("not sink.record_errors")
+    if kinds & roles.HAS_ENTITY:
+        conditions.append("not sink.entities")
+    return conditions
 
 
 def _topic_lines(value: Callable[[int], str]) -> list[str]:
-    spans = value(extracted.TOPIC), value(extracted.TOPIC_ID)
+    spans = value(roles.TOPIC), value(roles.TOPIC_ID)
     return [
         f"if sink.topic_span != {spans[0]} or sink.topic_id_span != {spans[1]}:",
         f"    sink.set_topic(data, {spans[0]}, {spans[1]})",
@@ -81,13 +90,13 @@ def _body_lines(shape: Shape, value: Callable[[int], str]) -> list[str]:
         for role, name in _BODY_ATTRIBUTES.items()
         if shape.slots[role]
     ]
-    if shape.slots[extracted.ERROR]:
+    if shape.slots[roles.ERROR]:
         lines.append("sink.top_error = 0")
-    if shape.slots[extracted.GROUP]:
-        lines.append(f"sink.group = sink.span_text(data, {value(extracted.GROUP)}) or sink.group")
-    if shape.slots[extracted.TRANSACTIONAL_ID]:
-        text = f"sink.span_text(data, {value(extracted.TRANSACTIONAL_ID)})"
+    if shape.slots[roles.GROUP]:
+        lines.append(f"sink.group = sink.span_text(data, {value(roles.GROUP)}) or sink.group")
+    if shape.slots[roles.TRANSACTIONAL_ID]:
+        text = f"sink.span_text(data, {value(roles.TRANSACTIONAL_ID)})"
         lines.append(f"sink.transactional_id = {text}")
-    if shape.slots[extracted.RACK_ID]:
-        lines.append(f"sink.rack_id = sink.span_text(data, {value(extracted.RACK_ID)})")
+    if shape.slots[roles.RACK_ID]:
+        lines.append(f"sink.rack_id = sink.span_text(data, {value(roles.RACK_ID)})")
     return lines
