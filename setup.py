@@ -35,18 +35,21 @@ COMPILED = """
     messages/compression messages/extracted messages/headers messages/interner
     messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
     messages/record_columns messages/record_headers messages/record_slices messages/records
-    messages/unpacking messages/varints
+    messages/request_fields messages/unpacking messages/varints
     exchanges/body_reader exchanges/broker_side exchanges/connection_state exchanges/exchange
     exchanges/fetches exchanges/latency_parts exchanges/layout_fit exchanges/long_polls
     exchanges/memory_budget exchanges/pairing exchanges/partition_merge exchanges/plausibility
     exchanges/protocol_detection exchanges/request_search exchanges/response_judge
     exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/topic_name_resolution
-    tables/body_rows tables/rows tables/shed_counters
+    tables/body_rows tables/row_buffers tables/rows tables/shed_counters
     dissection/dissector
 """.split()  # noqa: SIM905  # a line a package
 # Modules that the tree does not have, and which module of it writes their source.
-GENERATED = {"messages/generated_readers": "kdissect.messages.readers_source"}
+GENERATED = {
+    "messages/generated_readers": "kdissect.messages.readers_source",
+    "tables/generated_writers": "kdissect.tables.writers_source",
+}
 GENERATED_BASE = Path("build", "generated")
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
@@ -113,7 +116,7 @@ def joined(sources: Sequence[str]) -> list[str]:
 def _unit(source: str) -> str:
     """The unit of a C file of mypyc's, such as build/__native_kdissect___packets___ip.c."""
     package, _, module = Path(source).stem.partition("___")[2].partition("___")
-    if module.startswith("generated_"):  # large, generated, and called as a whole
+    if module == "generated_readers":  # large, and called as a whole
         return "straight"
     return next((name for name, packages in UNITS.items() if package in packages), "runtime")
 

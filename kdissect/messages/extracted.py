@@ -43,18 +43,22 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.messages.records import BatchScan, scan_batches
+from kdissect.messages.request_fields import (
+    NOTHING_ASKED,
+    REQUEST_SLOTS,
+    RequestFields,
+    RequestSlot,
+)
 from kdissect.messages.roles import (
     ABORTED_COUNT,
     ABORTED_FIRST_OFFSET,
     ABORTED_PRODUCER,
-    ACKS,
     ACL_RESOURCE_TYPE,
     AUTH_BYTES,
     BASE_OFFSET,
     BATCH_INDEX,
     BATCH_INDEX_MESSAGE,
     BODY,
-    COMMITTED,
     COMMITTED_OFFSET,
     ENTITY_TYPE,
     ERROR,
@@ -73,17 +77,12 @@ from kdissect.messages.roles import (
     LAST_STABLE_OFFSET,
     LEADER_EPOCH,
     LOG_START_OFFSET,
-    MAX_WAIT,
     MECHANISM,
-    MIN_BYTES,
     PARTITION,
     POSITION,
     PREFERRED_READ_REPLICA,
-    PRODUCER_EPOCH,
-    PRODUCER_ID,
     PROTOCOL_NAME,
     PROTOCOL_TYPE,
-    RACK_ID,
     RECORDS,
     REPLICA_ID,
     RESOURCE,
@@ -97,7 +96,6 @@ from kdissect.messages.roles import (
     THROTTLE,
     TOPIC,
     TOPIC_ID,
-    TRANSACTION_TIMEOUT,
     TRANSACTIONAL_ID,
 )
 from kdissect.protocol.enums import enum_words
@@ -201,6 +199,8 @@ class FieldSink(Sink):
         # Names of a module that is not compiled are looked up each time.
         self.log_topic: str = CLUSTER_METADATA
         self.log_topic_id: bytes = CLUSTER_METADATA_ID
+        self.asked = RequestFields()
+        self.has_asked: bool = False
         self._forget_rare()
         self.begin()
 
@@ -213,10 +213,6 @@ class FieldSink(Sink):
         self.auth_bytes: bytes = b""
         self.protocol_type: str = ""
         self.protocol_name: str = ""
-        self.producer_id: i64 = NULL
-        self.producer_epoch: i64 = NULL
-        self.transaction_timeout_ms: i64 = NULL
-        self.committed: i64 = NULL
 
     def begin(self) -> None:
         """Clear the fields of the previous body."""
@@ -246,19 +242,15 @@ class FieldSink(Sink):
         self.top_error: i64 = NULL
         self.first_error: i64 = NULL
         self.throttle_ms: i64 = NULL
-        self.acks: i64 = NULL
-        self.max_wait_ms: i64 = NULL
-        self.min_bytes: i64 = NULL
-        self.replica_id: i64 = NULL
+        if self.has_asked:
+            self.has_asked = False
+            self.asked.clear()
         self.session_id: i64 = NULL
         self.session_epoch: i64 = NULL
         self.record_count: i64 = 0
         self.record_bytes: i64 = 0
         self.has_records: bool = False
         self.newest_ms: i64 = NULL  # largest timestamp of all batches, if requested
-        self.group: str = ""
-        self.transactional_id: str = ""
-        self.rack_id: str = ""
         if self.has_rare:
             self._forget_rare()
         # Why entries of a records field were skipped; "" if all are valid.
@@ -270,6 +262,15 @@ class FieldSink(Sink):
         self.topic_id: bytes = NO_ID
         self.is_log: bool = False  # the topic is the cluster's metadata log
         self.topic_index: i64 = -1  # in `topics`; -1 while it has no partition
+
+    def take_request(self) -> RequestFields:
+        """Return the request's fields of the body, now owned by the caller if it has any."""
+        if not self.has_asked:
+            return NOTHING_ASKED
+        taken = self.asked
+        self.asked = RequestFields()
+        self.has_asked = False
+        return taken
 
     def take_partitions(self) -> Partitions | None:
         """Return the partitions of the body, now owned by the caller; None if it names none."""
@@ -359,10 +360,12 @@ class FieldSink(Sink):
             if self._has_room(ABORTED_BYTES):
                 self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
                 self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
-        elif kind & HAS_GROUP and not self.group:
-            self.group = self._text(shape, data, GROUP)
+        elif kind & HAS_GROUP and not self.asked.group_id:
+            self.has_asked = True
+            self.asked.group_id = self._text(shape, data, GROUP)
         elif kind & HAS_REPLICA:
-            self.replica_id = self._value(shape, REPLICA_ID)
+            self.has_asked = True
+            self.asked.replica_id = self._value(shape, REPLICA_ID)
         if kind & BODY:
             self._body_row(shape, data)
 
@@ -685,19 +688,23 @@ class FieldSink(Sink):
         slots = self.slots
         at = shape.slots
         self.throttle_ms = slots[at[THROTTLE]]
-        self.acks = slots[at[ACKS]]
-        self.max_wait_ms = slots[at[MAX_WAIT]]
-        self.min_bytes = slots[at[MIN_BYTES]]
-        if at[REPLICA_ID] != 0:
-            self.replica_id = slots[at[REPLICA_ID]]
         self.session_id = slots[at[SESSION_ID]]
         self.session_epoch = slots[at[SESSION_EPOCH]]
-        self.group = self._text(shape, data, GROUP) or self.group
-        self.transactional_id = self._text(shape, data, TRANSACTIONAL_ID)
-        self.rack_id = self._text(shape, data, RACK_ID)
+        for field in REQUEST_SLOTS:
+            slot = at[field.role]
+            if slot != 0:
+                self.has_asked = True
+                self._take_request_field(field, data, slots[slot])
         rare = at[SOFTWARE_NAME] | at[PROTOCOL_TYPE] | at[PROTOCOL_NAME] | at[MECHANISM]
-        if rare | at[AUTH_BYTES] | at[PRODUCER_ID] | at[TRANSACTION_TIMEOUT] != 0:
+        if rare | at[AUTH_BYTES] != 0:
             self._rare(shape, data)
+
+    def _take_request_field(self, field: RequestSlot, data: bytes, value: i64) -> None:
+        """Set a field by its name; a text that is absent here may be known from a struct."""
+        if not field.is_text:
+            setattr(self.asked, field.name, value)
+        elif text := self.span_text(data, value):
+            setattr(self.asked, field.name, text)
 
     def _partial_body_row(self, shape: Shape, data: bytes) -> None:
         """Process the body struct itself, not fully readable: no topic and no partition.
@@ -719,10 +726,6 @@ class FieldSink(Sink):
         self.protocol_type = self._text(shape, data, PROTOCOL_TYPE)
         self.protocol_name = self._text(shape, data, PROTOCOL_NAME)
         self.mechanism = self._text(shape, data, MECHANISM)
-        self.producer_id = self._value(shape, PRODUCER_ID)
-        self.producer_epoch = self._value(shape, PRODUCER_EPOCH)
-        self.transaction_timeout_ms = self._value(shape, TRANSACTION_TIMEOUT)
-        self.committed = self._value(shape, COMMITTED)
         span = self._value(shape, AUTH_BYTES)
         if span != NULL:
             start = span >> 32

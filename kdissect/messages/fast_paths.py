@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kdissect.messages import roles
+from kdissect.messages.request_fields import FIELDS, REQUEST_ROLES
 from kdissect.protocol.readers import Shape
 
 # Structs that only count together with others, and roles that few bodies have.
@@ -16,7 +17,7 @@ _LONG_KINDS: Final = (
 )  # fmt: skip
 _LONG_ROLES: Final = (
     roles.SOFTWARE_NAME, roles.PROTOCOL_TYPE, roles.PROTOCOL_NAME, roles.MECHANISM,
-    roles.AUTH_BYTES, roles.PRODUCER_ID, roles.TRANSACTION_TIMEOUT,
+    roles.AUTH_BYTES,
 )  # fmt: skip
 _PARTITION_ROLES: Final = (
     roles.PARTITION, roles.ERROR, roles.BASE_OFFSET, roles.FETCH_OFFSET,
@@ -24,9 +25,8 @@ _PARTITION_ROLES: Final = (
     roles.LOG_START_OFFSET, roles.LEADER_EPOCH, roles.PREFERRED_READ_REPLICA,
 )  # fmt: skip
 _BODY_ATTRIBUTES: Final = {
-    roles.THROTTLE: "throttle_ms", roles.ACKS: "acks", roles.MAX_WAIT: "max_wait_ms",
-    roles.MIN_BYTES: "min_bytes", roles.REPLICA_ID: "replica_id",
-    roles.SESSION_ID: "session_id", roles.SESSION_EPOCH: "session_epoch",
+    roles.THROTTLE: "throttle_ms", roles.SESSION_ID: "session_id",
+    roles.SESSION_EPOCH: "session_epoch",
 }  # fmt: skip
 
 
@@ -92,11 +92,16 @@ def _body_lines(shape: Shape, value: Callable[[int], str]) -> list[str]:
     ]
     if shape.slots[roles.ERROR]:
         lines.append("sink.top_error = 0")
-    if shape.slots[roles.GROUP]:
-        lines.append(f"sink.group = sink.span_text(data, {value(roles.GROUP)}) or sink.group")
-    if shape.slots[roles.TRANSACTIONAL_ID]:
-        text = f"sink.span_text(data, {value(roles.TRANSACTIONAL_ID)})"
-        lines.append(f"sink.transactional_id = {text}")
-    if shape.slots[roles.RACK_ID]:
-        lines.append(f"sink.rack_id = sink.span_text(data, {value(roles.RACK_ID)})")
-    return lines
+    return lines + _request_lines(shape, value)
+
+
+def _request_lines(shape: Shape, value: Callable[[int], str]) -> list[str]:
+    """Fields of the request; a text that is absent here may be known from a struct."""
+    lines = []
+    for field in FIELDS:
+        role = REQUEST_ROLES[field.name]
+        if shape.slots[role]:
+            read = value(role)
+            text = f"sink.span_text(data, {read}) or asked.{field.name}"
+            lines.append(f"asked.{field.name} = {text if field.is_text else read}")
+    return ["asked = sink.asked", "sink.has_asked = True", *lines] if lines else []

@@ -5,6 +5,7 @@ from typing import Final
 
 from kdissect.messages import roles
 from kdissect.messages.generated_code import generated_read
+from kdissect.messages.request_fields import FIELDS, REQUEST_ROLES, ROLE_COUNT
 from kdissect.protocol.plans import Plans, Role
 from kdissect.protocol.specs import FieldSpec
 
@@ -29,10 +30,7 @@ _RESPONSE_FIELDS: Final = _ERRORS | {
     "SessionId": roles.SESSION_ID,
 }
 _REQUEST_FIELDS: Final = {
-    "Acks": roles.ACKS,
-    "MaxWaitMs": roles.MAX_WAIT,
-    "MinBytes": roles.MIN_BYTES,
-    "ReplicaId": roles.REPLICA_ID,
+    "ReplicaId": roles.REPLICA_ID,  # in the body, or in a struct of its own
     "SessionId": roles.SESSION_ID,
     "SessionEpoch": roles.SESSION_EPOCH,
     "FetchOffset": roles.FETCH_OFFSET,
@@ -46,18 +44,20 @@ _REQUEST_FIELDS: Final = {
 _BODY_FIELDS: Final = {
     "ProtocolType": roles.PROTOCOL_TYPE,  # JoinGroup, SyncGroup
     "ProtocolName": roles.PROTOCOL_NAME,
-    "ProducerId": roles.PRODUCER_ID,
-    "V3AndBelowProducerId": roles.PRODUCER_ID,
-    "ProducerEpoch": roles.PRODUCER_EPOCH,
-    "V3AndBelowProducerEpoch": roles.PRODUCER_EPOCH,
 }
 _REQUEST_BODY_FIELDS: Final = (
     _REQUEST_FIELDS
     | _BODY_FIELDS
+    | {name: REQUEST_ROLES[field.name] for field in FIELDS for name in field.names}
+)
+_RESPONSE_BODY_FIELDS: Final = (
+    _RESPONSE_FIELDS
+    | _BODY_FIELDS
     | {
-        "TransactionTimeoutMs": roles.TRANSACTION_TIMEOUT,
-        "Committed": roles.COMMITTED,
-        "RackId": roles.RACK_ID,
+        name: REQUEST_ROLES[field.name]
+        for field in FIELDS
+        if field.in_response
+        for name in field.names
     }
 )
 # Names with the same meaning in both directions.
@@ -122,7 +122,7 @@ def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
         return Role(roles.ABORTED_COUNT, is_count=True)
     if path and path[-1] == _ABORTED:
         return Role(_ABORTED_FIELDS[field.name])
-    return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_FIELDS | _BODY_FIELDS)
+    return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_BODY_FIELDS)
 
 
 def kind_of(present: frozenset[int], is_body: bool) -> int:
@@ -153,7 +153,7 @@ def fact_plans() -> Plans:
 
     Always the same, so that each is built once a process.
     """
-    return Plans(request_role, response_role, kind_of, roles.ROLE_COUNT, INHERITED, generated_read)
+    return Plans(request_role, response_role, kind_of, ROLE_COUNT, INHERITED, generated_read)
 
 
 def _role(field: FieldSpec, fields: dict[str, int]) -> Role | None:

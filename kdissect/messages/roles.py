@@ -1,4 +1,4 @@
-"""Roles of message fields, and kinds of structs, for `extracted.FieldSink`."""
+"""Roles of message fields that code names, and kinds of structs, for `extracted.FieldSink`."""
 
 from typing import Final
 
@@ -14,42 +14,34 @@ PARTITION: Final = 7
 GROUP: Final = 8
 TRANSACTIONAL_ID: Final = 9
 RESOURCE: Final = 10
-ACKS: Final = 11
-MAX_WAIT: Final = 12
-MIN_BYTES: Final = 13
-REPLICA_ID: Final = 14
-SESSION_ID: Final = 15
-SESSION_EPOCH: Final = 16
-FETCH_OFFSET: Final = 17
-BASE_OFFSET: Final = 18
-HIGH_WATERMARK: Final = 19
-LAST_STABLE_OFFSET: Final = 20
-LOG_START_OFFSET: Final = 21
-LEADER_EPOCH: Final = 22
-PREFERRED_READ_REPLICA: Final = 23
-RECORDS: Final = 24
-COMMITTED_OFFSET: Final = 25
-SOFTWARE_NAME: Final = 26
-SOFTWARE_VERSION: Final = 27
-MECHANISM: Final = 28
-AUTH_BYTES: Final = 29
-RESOURCE_TYPE: Final = 30  # of a config: see CONFIG_RESOURCES
-BATCH_INDEX: Final = 31
-BATCH_INDEX_MESSAGE: Final = 32
-ENTITY_TYPE: Final = 33
-PROTOCOL_TYPE: Final = 34
-PROTOCOL_NAME: Final = 35
-POSITION: Final = 36  # of a piece of a snapshot: only the first starts with a batch
-ACL_RESOURCE_TYPE: Final = 37  # of an ACL: see ACL_RESOURCES
-ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: not in the response
-ABORTED_PRODUCER: Final = 39
-ABORTED_FIRST_OFFSET: Final = 40
-PRODUCER_ID: Final = 41
-PRODUCER_EPOCH: Final = 42
-TRANSACTION_TIMEOUT: Final = 43
-COMMITTED: Final = 44
-RACK_ID: Final = 45
-ROLE_COUNT: Final = 46
+REPLICA_ID: Final = 11
+SESSION_ID: Final = 12
+SESSION_EPOCH: Final = 13
+FETCH_OFFSET: Final = 14
+BASE_OFFSET: Final = 15
+HIGH_WATERMARK: Final = 16
+LAST_STABLE_OFFSET: Final = 17
+LOG_START_OFFSET: Final = 18
+LEADER_EPOCH: Final = 19
+PREFERRED_READ_REPLICA: Final = 20
+RECORDS: Final = 21
+COMMITTED_OFFSET: Final = 22
+SOFTWARE_NAME: Final = 23
+SOFTWARE_VERSION: Final = 24
+MECHANISM: Final = 25
+AUTH_BYTES: Final = 26
+RESOURCE_TYPE: Final = 27  # of a config: see CONFIG_RESOURCES
+BATCH_INDEX: Final = 28
+BATCH_INDEX_MESSAGE: Final = 29
+ENTITY_TYPE: Final = 30
+PROTOCOL_TYPE: Final = 31
+PROTOCOL_NAME: Final = 32
+POSITION: Final = 33  # of a piece of a snapshot: only the first starts with a batch
+ACL_RESOURCE_TYPE: Final = 34  # of an ACL: see ACL_RESOURCES
+ABORTED_COUNT: Final = 35  # aborted transactions of a partition; NULL: not in the response
+ABORTED_PRODUCER: Final = 36
+ABORTED_FIRST_OFFSET: Final = 37
+NAMED_COUNT: Final = 38  # behind them are the roles that only `request_fields` has
 
 # Kinds of structs, as bits.
 BODY: Final = 1

@@ -19,14 +19,13 @@ def facts_of(sink: FieldSink) -> dict[str, object]:
     said: dict[str, object] = {
         name: getattr(sink, name)
         for name in (
-            "error_count", "topic_count", "top_error", "first_error", "throttle_ms", "acks",
-            "max_wait_ms", "min_bytes", "replica_id", "session_id", "session_epoch",
-            "record_count", "record_bytes", "has_records", "group", "transactional_id",
+            "error_count", "topic_count", "top_error", "first_error", "throttle_ms",
+            "session_id", "session_epoch", "record_count", "record_bytes", "has_records",
             "software_name", "software_version", "mechanism", "auth_bytes", "protocol_type",
-            "protocol_name", "corrupt_records", "names", "rack_id", "producer_id",
-            "producer_epoch", "transaction_timeout_ms", "committed",
+            "protocol_name", "corrupt_records", "names",
         )
     }  # fmt: skip
+    said["asked"] = values_of(sink.asked)
     partitions = sink.take_partitions()
     said["partitions"] = [values_of(row) for row in partitions.rows()] if partitions else []
     said["errors"] = [values_of(error) for error in sink.errors]

@@ -16,7 +16,7 @@ from kdissect.live.files.spools import FILE_MODES
 from kdissect.system.confined import Below
 from kdissect.system.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.spool import write_whole
 
 # The newest are kept: a file of 10 MB. Clusters have up to some ten thousand topics.
