@@ -32,10 +32,10 @@ COMPILED = """
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/extracted messages/headers messages/interner
-    messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
-    messages/record_columns messages/record_headers messages/record_slices messages/records
-    messages/request_fields messages/unpacking messages/varints
+    messages/compression messages/extracted messages/field_roles messages/headers
+    messages/interner messages/legacy_records messages/message_sets messages/old_recognition
+    messages/partitions messages/record_columns messages/record_headers messages/record_slices
+    messages/records messages/request_fields messages/unpacking messages/varints
     exchanges/body_reader exchanges/broker_side exchanges/connection_state exchanges/exchange
     exchanges/fetches exchanges/latency_parts exchanges/layout_fit exchanges/long_polls
     exchanges/memory_budget exchanges/pairing exchanges/partition_merge exchanges/plausibility

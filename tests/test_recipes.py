@@ -18,7 +18,8 @@ STEPS = [(found["file"], found["text"]) for found in STEP.finditer(RECIPES)]
 def test_there_is_a_recipe_for_each_of_these() -> None:
     found = re.findall(r"^### (.*)$", RECIPES, re.M)
     assert found == [
-        "A column of `exchanges` from a field of a request", "Another column", "An analysis",
+        "A column of `exchanges` from a field of a request",
+        "A column of `partitions` from a field of a message", "Another column", "An analysis",
         "A finding", "A link layer", "A Kafka release",
     ]  # fmt: skip
     assert len(STEPS) >= 14

@@ -14,6 +14,7 @@ from kdissect.errors import DecodeError
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.aborted import mark_aborted
 from kdissect.messages.batch_counts import BatchCounts
+from kdissect.messages.field_roles import REQUEST_SLOTS, RequestSlot, role_places
 from kdissect.messages.interner import LONGEST_TEXT, Interner
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
@@ -23,18 +24,9 @@ from kdissect.messages.metadata_topics import (
     remember_name,
 )
 from kdissect.messages.partitions import (
-    AT_BASE_OFFSET,
     AT_BATCH_COUNT,
     AT_CODEC,
-    AT_COMMITTED_OFFSET,
-    AT_ERROR_CODE,
-    AT_FETCH_OFFSET,
-    AT_HIGH_WATERMARK,
-    AT_LAST_STABLE_OFFSET,
-    AT_LEADER_EPOCH,
-    AT_LOG_START_OFFSET,
     AT_PARTITION,
-    AT_PREFERRED_READ_REPLICA,
     AT_RECORD_BYTES,
     AT_RECORD_COUNT,
     NO_ID,
@@ -43,27 +35,19 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.messages.records import BatchScan, scan_batches
-from kdissect.messages.request_fields import (
-    NOTHING_ASKED,
-    REQUEST_SLOTS,
-    RequestFields,
-    RequestSlot,
-)
+from kdissect.messages.request_fields import NOTHING_ASKED, RequestFields
 from kdissect.messages.roles import (
     ABORTED_COUNT,
     ABORTED_FIRST_OFFSET,
     ABORTED_PRODUCER,
     ACL_RESOURCE_TYPE,
     AUTH_BYTES,
-    BASE_OFFSET,
     BATCH_INDEX,
     BATCH_INDEX_MESSAGE,
     BODY,
-    COMMITTED_OFFSET,
     ENTITY_TYPE,
     ERROR,
     ERROR_MESSAGE,
-    FETCH_OFFSET,
     GROUP,
     HAS_ABORTED,
     HAS_ENTITY,
@@ -73,14 +57,9 @@ from kdissect.messages.roles import (
     HAS_RECORD_ERROR,
     HAS_REPLICA,
     HAS_TOPIC,
-    HIGH_WATERMARK,
-    LAST_STABLE_OFFSET,
-    LEADER_EPOCH,
-    LOG_START_OFFSET,
     MECHANISM,
     PARTITION,
     POSITION,
-    PREFERRED_READ_REPLICA,
     PROTOCOL_NAME,
     PROTOCOL_TYPE,
     RECORDS,
@@ -180,6 +159,7 @@ class FieldSink(Sink):
         self.keeps_records: bool = False
         self.wants_newest: bool = False
         self.counts = BatchCounts()
+        self.partition_roles = role_places()
         # Partitions of the body so far, see `partitions`; the cells are reused.
         self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
         self.row_count: i64 = 0
@@ -420,59 +400,33 @@ class FieldSink(Sink):
         slots = self.slots
         at = shape.slots
         self.set_topic(data, slots[at[TOPIC]], slots[at[TOPIC_ID]])
-        self.add_partition(
-            slots[at[PARTITION]],
-            slots[at[ERROR]],
-            slots[at[BASE_OFFSET]],
-            slots[at[FETCH_OFFSET]],
-            slots[at[COMMITTED_OFFSET]],
-            slots[at[HIGH_WATERMARK]],
-            slots[at[LAST_STABLE_OFFSET]],
-            slots[at[LOG_START_OFFSET]],
-            slots[at[LEADER_EPOCH]],
-            slots[at[PREFERRED_READ_REPLICA]],
-        )
+        row = self.add_partition()
+        if row >= 0:
+            cells = self.cells
+            roles = self.partition_roles
+            place: i64 = 1
+            while place < WIDTH:
+                role = roles[place]
+                cells[row + place] = NULL if role < 0 else slots[at[role]]
+                place += 1
         if at[RECORDS] != 0:
             position = slots[at[POSITION]]
             self.add_records(data, slots[at[RECORDS]], position, slots[at[ABORTED_COUNT]])
 
-    def add_partition(
-        self,
-        partition: i64,
-        error_code: i64,
-        base_offset: i64,
-        fetch_offset: i64,
-        committed_offset: i64,
-        high_watermark: i64,
-        last_stable_offset: i64,
-        log_start_offset: i64,
-        leader_epoch: i64,
-        preferred_read_replica: i64,
-    ) -> None:
-        """Add a partition of the current topic; NULL for absent values."""
+    def add_partition(self) -> i64:
+        """Add a partition of the current topic: where its row starts in `cells`, or -1.
+
+        The caller sets all cells of the row but that of the topic.
+        """
         at = self.row_count * WIDTH
         needs_room = self.topic_index < 0 or at + WIDTH > len(self.cells)
         if needs_room and not self._make_row():
             self.has_unkept = True
             self.unkept_rows += 1
-            return
-        cells = self.cells
-        cells[at] = self.topic_index
-        cells[at + AT_PARTITION] = partition
-        cells[at + AT_ERROR_CODE] = error_code
-        cells[at + AT_BASE_OFFSET] = base_offset
-        cells[at + AT_FETCH_OFFSET] = fetch_offset
-        cells[at + AT_COMMITTED_OFFSET] = committed_offset
-        cells[at + AT_HIGH_WATERMARK] = high_watermark
-        cells[at + AT_LAST_STABLE_OFFSET] = last_stable_offset
-        cells[at + AT_LOG_START_OFFSET] = log_start_offset
-        cells[at + AT_RECORD_COUNT] = NULL
-        cells[at + AT_RECORD_BYTES] = NULL
-        cells[at + AT_BATCH_COUNT] = NULL
-        cells[at + AT_CODEC] = NULL
-        cells[at + AT_LEADER_EPOCH] = leader_epoch
-        cells[at + AT_PREFERRED_READ_REPLICA] = preferred_read_replica
+            return -1
+        self.cells[at] = self.topic_index
         self.row_count += 1
+        return at
 
     def _make_row(self) -> bool:
         """Make room for one more row, and for its topic; return False without room for another."""

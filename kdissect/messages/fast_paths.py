@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kdissect.messages import roles
-from kdissect.messages.request_fields import FIELDS, REQUEST_ROLES
+from kdissect.messages.field_roles import PARTITION_ROLES, REQUEST_ROLES
+from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
+from kdissect.messages.request_fields import FIELDS
 from kdissect.protocol.readers import Shape
 
 # Structs that only count together with others, and roles that few bodies have.
@@ -18,11 +20,6 @@ _LONG_KINDS: Final = (
 _LONG_ROLES: Final = (
     roles.SOFTWARE_NAME, roles.PROTOCOL_TYPE, roles.PROTOCOL_NAME, roles.MECHANISM,
     roles.AUTH_BYTES,
-)  # fmt: skip
-_PARTITION_ROLES: Final = (
-    roles.PARTITION, roles.ERROR, roles.BASE_OFFSET, roles.FETCH_OFFSET,
-    roles.COMMITTED_OFFSET, roles.HIGH_WATERMARK, roles.LAST_STABLE_OFFSET,
-    roles.LOG_START_OFFSET, roles.LEADER_EPOCH, roles.PREFERRED_READ_REPLICA,
 )  # fmt: skip
 _BODY_ATTRIBUTES: Final = {
     roles.THROTTLE: "throttle_ms", roles.SESSION_ID: "session_id",
@@ -49,8 +46,7 @@ def fast_path_of(shape: Shape, kinds: int, value: Callable[[int], str]) -> FastP
     if kind & (roles.HAS_PARTITION | roles.HAS_TOPIC):
         lines += _topic_lines(value)
     if kind & roles.HAS_PARTITION:
-        values = ", ".join(value(role) for role in _PARTITION_ROLES)
-        lines.append(f"sink.add_partition({values})")
+        lines += _partition_lines(value)
         if shape.slots[roles.RECORDS]:
             wanted = (roles.RECORDS, roles.POSITION, roles.ABORTED_COUNT)
             lines.append(f"sink.add_records(data, {', '.join(value(role) for role in wanted)})")
@@ -80,6 +76,20 @@ def _topic_lines(value: Callable[[int], str]) -> list[str]:
     return [
         f"if sink.topic_span != {spans[0]} or sink.topic_id_span != {spans[1]}:",
         f"    sink.set_topic(data, {spans[0]}, {spans[1]})",
+    ]
+
+
+def _partition_lines(value: Callable[[int], str]) -> list[str]:
+    """Add a partition: all cells of its row but that of the topic."""
+    values = [
+        "NULL" if field.is_counted else value(PARTITION_ROLES[field.name])
+        for field in PARTITION_FIELDS
+    ]
+    return [
+        "row = sink.add_partition()",
+        "if row >= 0:",
+        "    cells = sink.cells",
+        *[f"    cells[row + {place}] = {text}" for place, text in enumerate(values, 1)],
     ]
 
 

@@ -4,37 +4,40 @@ from functools import cache
 from typing import Final
 
 from kdissect.messages import roles
+from kdissect.messages.field_roles import PARTITION_ROLES, REQUEST_ROLES, ROLE_COUNT
 from kdissect.messages.generated_code import generated_read
-from kdissect.messages.request_fields import FIELDS, REQUEST_ROLES, ROLE_COUNT
+from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
+from kdissect.messages.request_fields import FIELDS
 from kdissect.protocol.plans import Plans, Role
 from kdissect.protocol.specs import FieldSpec
 
 _ERRORS: Final = {"ErrorCode": roles.ERROR, "PartitionErrorCode": roles.ERROR}
-_RESPONSE_FIELDS: Final = _ERRORS | {
-    "ErrorMessage": roles.ERROR_MESSAGE,
-    "AcknowledgeErrorCode": roles.SECOND_ERROR,
-    "AcknowledgeErrorMessage": roles.SECOND_ERROR_MESSAGE,
-    "TopicConfigErrorCode": roles.SECOND_ERROR,
-    "ThrottleTimeMs": roles.THROTTLE,
-    "BaseOffset": roles.BASE_OFFSET,
-    "Offset": roles.BASE_OFFSET,  # ListOffsets
-    "HighWatermark": roles.HIGH_WATERMARK,
-    "LastStableOffset": roles.LAST_STABLE_OFFSET,
-    "LogStartOffset": roles.LOG_START_OFFSET,
-    "PreferredReadReplica": roles.PREFERRED_READ_REPLICA,
-    "Position": roles.POSITION,  # FetchSnapshot
-    "BatchIndex": roles.BATCH_INDEX,
-    "BatchIndexErrorMessage": roles.BATCH_INDEX_MESSAGE,
-    "EntityType": roles.ENTITY_TYPE,
-    "AuthBytes": roles.AUTH_BYTES,
-    "SessionId": roles.SESSION_ID,
+_ANSWERED: Final = {
+    name: PARTITION_ROLES[field.name] for field in PARTITION_FIELDS for name in field.answered
 }
+_RESPONSE_FIELDS: Final = (
+    _ERRORS
+    | _ANSWERED
+    | {
+        "ErrorMessage": roles.ERROR_MESSAGE,
+        "AcknowledgeErrorCode": roles.SECOND_ERROR,
+        "AcknowledgeErrorMessage": roles.SECOND_ERROR_MESSAGE,
+        "TopicConfigErrorCode": roles.SECOND_ERROR,
+        "ThrottleTimeMs": roles.THROTTLE,
+        "Position": roles.POSITION,  # FetchSnapshot
+        "BatchIndex": roles.BATCH_INDEX,
+        "BatchIndexErrorMessage": roles.BATCH_INDEX_MESSAGE,
+        "EntityType": roles.ENTITY_TYPE,
+        "AuthBytes": roles.AUTH_BYTES,
+        "SessionId": roles.SESSION_ID,
+    }
+)
 _REQUEST_FIELDS: Final = {
+    name: PARTITION_ROLES[field.name] for field in PARTITION_FIELDS for name in field.asked
+} | {
     "ReplicaId": roles.REPLICA_ID,  # in the body, or in a struct of its own
     "SessionId": roles.SESSION_ID,
     "SessionEpoch": roles.SESSION_EPOCH,
-    "FetchOffset": roles.FETCH_OFFSET,
-    "CurrentLeaderEpoch": roles.LEADER_EPOCH,
     "ClientSoftwareName": roles.SOFTWARE_NAME,
     "ClientSoftwareVersion": roles.SOFTWARE_VERSION,
     "Mechanism": roles.MECHANISM,
@@ -65,8 +68,6 @@ _SHARED_FIELDS: Final = {
     "TopicId": roles.TOPIC_ID,
     "PartitionIndex": roles.PARTITION,
     "PartitionId": roles.PARTITION,
-    "LeaderEpoch": roles.LEADER_EPOCH,
-    "CommittedOffset": roles.COMMITTED_OFFSET,
 }
 _ENTITIES: Final = {
     "topicName": roles.TOPIC,

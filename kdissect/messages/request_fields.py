@@ -106,28 +106,5 @@ FIELDS: Final[tuple[RequestField, ...]] = (
     RequestField(Column("max_wait_ms", INT32, "ms", ""), ("MaxWaitMs",)),
     RequestField(Column("min_bytes", INT32, "bytes", ""), ("MinBytes",)),
 )  # fmt: skip
-# The role of each, and how many roles there are in all.
-REQUEST_ROLES: Final = {
-    field.name: roles.NAMED_COUNT + index if field.role < 0 else field.role
-    for index, field in enumerate(FIELDS)
-}
-ROLE_COUNT: Final = roles.NAMED_COUNT + len(FIELDS)
 # Of an exchange without a request that could be read; never changed.
 NOTHING_ASKED: Final = RequestFields()
-
-
-@mypyc_attr(acyclic=True)
-class RequestSlot:
-    """What `FieldSink` must know of a field to take it from the slot of its role."""
-
-    __slots__ = ("name", "role", "is_text")
-
-    def __init__(self, name: str, role: i64, is_text: bool) -> None:
-        self.name = name
-        self.role = role
-        self.is_text = is_text
-
-
-REQUEST_SLOTS: Final = [
-    RequestSlot(field.name, REQUEST_ROLES[field.name], field.is_text) for field in FIELDS
-]

@@ -3,7 +3,8 @@
 The Arrow schema, the code that writes rows (`writers_source`), the Spark schema and docs/tables.md
 are all derived from here. A `stored` column is one packed integer a row (text is an index into the
 batch's dictionary); the others are computed a column at a time when a batch is closed
-(`batches.py`). Columns of requests' fields are declared in `messages.request_fields`.
+(`batches.py`). Columns of requests' fields are declared in `messages.request_fields`, those of
+partitions in `messages.partitions`.
 """
 
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from kdissect.messages.columns import (
     TIME,
     Column,
 )
+from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
 from kdissect.messages.request_fields import FIELDS, RequestField
 
 __all__ = [
@@ -81,6 +83,7 @@ def _request_column(field: RequestField) -> Column:
 
 
 REQUEST_COLUMNS: Final = [_request_column(field) for field in FIELDS if field.column.meaning]
+PARTITION_COLUMNS: Final = [field.column for field in PARTITION_FIELDS]
 
 
 CONNECTIONS = Table(
@@ -512,31 +515,9 @@ PARTITIONS = Table(
             "topic_id", TEXT, "", "topic id as Kafka writes it (22 characters of base64)",
             source="topic_ids.index_or_null(partitions.topic_ids[topic])",
         ),
-        Column("partition", INT32, "", "partition index"),
-        Column("error_code", INT16, "", "error code of the partition in the response"),
+        *PARTITION_COLUMNS[:2],
         Column("error", TEXT, "", "name of error_code", stored=False),
-        Column(
-            "base_offset", INT64, "",
-            "Produce: offset given to the first record; ListOffsets: the offset; Offsets of Kafka"
-            " 0.7: the first of those listed",
-        ),
-        Column(
-            "fetch_offset", INT64, "",
-            "Fetch: offset asked for (the last one of the fetch session)",
-        ),
-        Column(
-            "committed_offset", INT64, "",
-            "OffsetCommit, OffsetFetch: the committed offset; -1 none",
-        ),
-        Column("high_watermark", INT64, "", "high watermark in the response"),
-        Column("last_stable_offset", INT64, "", "last stable offset in the response"),
-        Column("log_start_offset", INT64, "", "log start offset in the response"),
-        Column("record_count", INT64, "", "records, as the batch headers count them"),
-        Column("record_bytes", INT64, "bytes", "size of the records field on the wire"),
-        Column("batch_count", INT32, "", "rows of this partition in `batches`"),
-        Column("codec", TEXT, "", "compression of the batches; mixed when they differ"),
-        Column("leader_epoch", INT32, "", "leader epoch of the request or response"),
-        Column("preferred_read_replica", INT32, "", "Fetch: replica the consumer is sent to"),
+        *PARTITION_COLUMNS[2:],
     ),
 )  # fmt: skip
 

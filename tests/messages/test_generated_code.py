@@ -14,6 +14,7 @@ import kdissect
 from kdissect.errors import DecodeError
 from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import INHERITED, kind_of, request_role, response_role
+from kdissect.messages.field_roles import ROLE_COUNT
 from kdissect.messages.generated_code import (
     CompiledReads,
     compiled_read,
@@ -23,7 +24,6 @@ from kdissect.messages.generated_code import (
 )
 from kdissect.messages.interner import Interner
 from kdissect.messages.readers_source import module_source
-from kdissect.messages.request_fields import ROLE_COUNT
 from kdissect.protocol.plans import GeneratedOf, GeneratedRead, Plan, build_projection
 from kdissect.protocol.plans import read_generated as ended
 from kdissect.protocol.readers import FAILED

@@ -2,12 +2,15 @@
 
 from kdissect.messages import roles
 from kdissect.messages.columns import TEXT
-from kdissect.messages.request_fields import (
-    FIELDS,
-    NOTHING_ASKED,
+from kdissect.messages.field_roles import (
+    PARTITION_ROLES,
     REQUEST_ROLES,
     REQUEST_SLOTS,
     ROLE_COUNT,
+)
+from kdissect.messages.request_fields import (
+    FIELDS,
+    NOTHING_ASKED,
     RequestFields,
 )
 from kdissect.protocol.readers import NULL
@@ -30,7 +33,10 @@ def test_each_field_is_absent_again_when_it_was_cleared() -> None:
 
 def test_each_field_has_a_role_of_its_own() -> None:
     named = {value for name, value in vars(roles).items() if name.isupper()}
-    assert len(set(REQUEST_ROLES.values())) == len(FIELDS)
+    assert len({*REQUEST_ROLES.values(), *PARTITION_ROLES.values()}) == len(FIELDS) + len(
+        PARTITION_ROLES
+    )
+    assert max(*REQUEST_ROLES.values(), *PARTITION_ROLES.values()) < ROLE_COUNT
     for field in FIELDS:
         role = REQUEST_ROLES[field.name]
         assert role in named if field.role >= 0 else roles.NAMED_COUNT <= role < ROLE_COUNT

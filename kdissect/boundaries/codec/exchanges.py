@@ -33,6 +33,7 @@ from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.sasl import Login
 from kdissect.messages.batches import Batch
 from kdissect.messages.extracted import ErrorFact
+from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
 from kdissect.messages.partitions import WIDTH, HeldBatches, Partition, Partitions, unpacked
 from kdissect.messages.request_fields import FIELDS, RequestFields
 
@@ -52,9 +53,7 @@ BATCHES: Final = Many(Inline(BATCH))
 PARTITION: Final = Fields(
     Partition,
     lambda: Partition("", b"", 0),
-    ints="partition error_code base_offset fetch_offset committed_offset high_watermark "
-    "last_stable_offset log_start_offset record_count record_bytes batch_count codec "
-    "leader_epoch preferred_read_replica",
+    ints=" ".join(field.name for field in PARTITION_FIELDS),
     topic=TEXT,
     topic_id=BYTES,
     batches=Maybe(BATCHES),
