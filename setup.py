@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +31,28 @@ COMPILED = """
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/extracted messages/generated_metadata_groups
-    messages/generated_produce_fetch messages/headers messages/interner messages/legacy_records
-    messages/message_sets messages/old_recognition messages/partitions messages/record_columns
-    messages/record_headers messages/record_slices messages/records messages/unpacking
-    messages/varints
+    messages/compression messages/extracted messages/field_roles messages/headers
+    messages/interner messages/legacy_records messages/message_sets messages/old_recognition
+    messages/partitions messages/record_columns messages/record_headers messages/record_slices
+    messages/records messages/request_fields messages/unpacking messages/varints
     exchanges/body_reader exchanges/broker_side exchanges/connection_state exchanges/exchange
     exchanges/fetches exchanges/latency_parts exchanges/layout_fit exchanges/long_polls
     exchanges/memory_budget exchanges/pairing exchanges/partition_merge exchanges/plausibility
     exchanges/protocol_detection exchanges/request_search exchanges/response_judge
     exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/topic_name_resolution
-    tables/body_rows tables/rows tables/shed_counters
+    tables/body_rows tables/row_buffers tables/rows tables/shed_counters
     dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
     dissection/pulse dissection/record_writer dissection/row_sink dissection/totals
     checkpoint/left_edge checkpoint/packed_segments checkpoint/split_dissector
     checkpoint/split_sink
 """.split()  # noqa: SIM905  # a line a package
+# Modules that the tree does not have, and which module of it writes their source.
+GENERATED = {
+    "messages/generated_readers": "kdissect.messages.readers_source",
+    "tables/generated_writers": "kdissect.tables.writers_source",
+}
+GENERATED_BASE = Path("build", "generated")
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
@@ -112,7 +118,7 @@ def joined(sources: Sequence[str]) -> list[str]:
 def _unit(source: str) -> str:
     """The unit of a C file of mypyc's, such as build/__native_kdissect___packets___ip.c."""
     package, _, module = Path(source).stem.partition("___")[2].partition("___")
-    if module.startswith("generated_"):  # large, generated, and called as a whole
+    if module == "generated_readers":  # large, and called as a whole
         return "straight"
     return next((name for name, packages in UNITS.items() if package in packages), "runtime")
 
@@ -122,6 +128,19 @@ def _write_unit(name: str, sources: Sequence[str]) -> str:
     path = Path("build", f"unit_{name}.c")
     path.write_text("".join(f'#include "{Path(each).resolve()}"\n' for each in sources))
     return str(path)
+
+
+def write_generated() -> list[str]:
+    """Write the generated modules below build/, and nothing anywhere else; their paths."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    sys.dont_write_bytecode = True
+    paths = []
+    for name, writer in GENERATED.items():
+        path = GENERATED_BASE / "kdissect" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(import_module(writer).module_source(), encoding="utf-8")
+        paths.append(str(path))
+    return paths
 
 
 def compiled_modules() -> list[Extension]:
@@ -136,10 +155,13 @@ def compiled_modules() -> list[Extension]:
         return []
     from mypyc.build import mypycify
 
-    paths = [f"kdissect/{name}.py" for name in COMPILED]
+    paths = [f"kdissect/{name}.py" for name in COMPILED] + write_generated()
     print(f"kdissect: compiling {len(paths)} modules", file=sys.stderr)
     # The others are checked by `make check`, with their dependencies there.
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+    # A generated module has the name that its path below its base says.
+    options += ["--explicit-package-bases"]
+    os.environ["MYPYPATH"] = str(GENERATED_BASE)
     modules = mypycify(
         options + paths, opt_level="3", debug_level="0", multi_file=True, group_name="kdissect"
     )

@@ -50,6 +50,7 @@ def modules() -> dict[str, str]:
     """The stage of each compiled module, by its last name, and of each package, by its own."""
     text = (ROOT / "setup.py").read_text(encoding="utf-8")
     compiled = text.split('COMPILED = """')[1].split('"""')[0].split()
+    compiled += re.findall(r'^    "(\w+/\w+)": "kdissect', text, re.M)  # GENERATED
     found = {}
     for place in compiled:
         package, _, module = place.rpartition("/")

@@ -20,6 +20,7 @@ from tools.wheels import DATA, contradictions
 
 ROOT = Path(__file__).parent.parent
 MODULE = "packets/ip"
+MADE = "packets/generated"  # compiled, and not in the tree
 PYPROJECT = """
 [project]
 name = "kdissect"
@@ -49,13 +50,19 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "kdissect" / "__init__.py").write_text("")
     (package / "ip.py").write_text("X = 1\n")
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
-    (tmp_path / "setup.py").write_text(f'COMPILED = """\n    {MODULE}\n""".split()\n')
+    (tmp_path / "setup.py").write_text(
+        f'COMPILED = """\n    {MODULE}\n""".split()\nGENERATED = {{"{MADE}": "writer"}}\n'
+    )
     (tmp_path / "dist").mkdir()
     return tmp_path
 
 
 def make_wheel(
-    tree: Path, *, tag: str = "", metadata: str = METADATA, libraries: tuple[str, ...] = (MODULE,)
+    tree: Path,
+    *,
+    tag: str = "",
+    metadata: str = METADATA,
+    libraries: tuple[str, ...] = (MODULE, MADE),
 ) -> Path:
     """A wheel of the tree as it is now; the compiled one for this Python by default."""
     path = tree / "dist" / f"kdissect-0.1.0-{tag or next(sys_tags())}.whl"
@@ -95,6 +102,7 @@ def changes(tree: Path) -> Iterator[str]:
         ("a dependency of an extra went", "pyproject.toml", ', "pandas<3,>=2.2"', ""),
         ("the oldest Python changed", "pyproject.toml", ">=3.11", ">=3.12"),
         ("one more is compiled", "setup.py", MODULE, f"{MODULE} packets/tcp"),
+        ("another is generated", "setup.py", MADE, f"{MADE}_more"),
     )
     for change, name, old, new in edits:
         path = tree / name

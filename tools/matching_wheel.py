@@ -71,10 +71,16 @@ def package_files(root: Path) -> dict[str, bytes]:
 
 def compiled_names(root: Path) -> list[str]:
     """The modules that setup.py compiles, such as packets/ip."""
-    for node in ast.parse((root / "setup.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED":
-            return str(ast.literal_eval(node.value.func.value)).split()  # type: ignore[attr-defined]
-    raise SystemExit("setup.py has no COMPILED")
+    assigned = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.parse((root / "setup.py").read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+    }
+    compiled, generated = assigned.get("COMPILED"), assigned.get("GENERATED")
+    if not isinstance(compiled, ast.Call) or generated is None:
+        raise SystemExit("setup.py has no COMPILED and GENERATED")
+    in_tree = ast.literal_eval(compiled.func.value)  # type: ignore[attr-defined]
+    return [*in_tree.split(), *ast.literal_eval(generated)]
 
 
 def described(root: Path) -> dict[str, Any]:

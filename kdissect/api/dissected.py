@@ -22,7 +22,8 @@ from kdissect.protocol.readers import ValueBudget
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.row_filter import chosen_rows
 from kdissect.tables.batches import BatchBuilder
-from kdissect.tables.rows import ExchangeRows, address_text
+from kdissect.tables.row_buffers import address_text
+from kdissect.tables.rows import ExchangeRows
 from kdissect.tables.schemas import EXCHANGES, TIME
 
 TIMES: Final = tuple(column.name for column in EXCHANGES.columns if column.type == TIME)

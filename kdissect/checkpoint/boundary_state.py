@@ -54,7 +54,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 7
+VERSION: Final = 8
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),

@@ -23,7 +23,6 @@ LATE: Final = (
     "kdissect.live.files.rotation",
     "kdissect.live.memory",
     "kdissect.live.shedding",
-    "kdissect.messages.generated_readers",
     "kdissect.tls.session",
     "pyarrow.compute",
     "pyarrow.ipc",

@@ -53,7 +53,7 @@ from kdissect.errors import EncodingError
 from kdissect.pipeline import Options, PausedCollector, Run
 from kdissect.system.confined import PUBLIC, SECRET, Below
 from kdissect.tables.batches import TEXT_TYPE, BatchBuilder
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed, check_rows
 

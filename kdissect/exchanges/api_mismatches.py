@@ -29,6 +29,7 @@ from kdissect.exchanges.exchange import (
 )
 from kdissect.messages.full_bodies import RECORD_FIELDS
 from kdissect.messages.partitions import NO_ID, Partitions
+from kdissect.messages.request_fields import FIELDS
 
 BELIEVED: Final = 0
 DOUBTFUL: Final = 1
@@ -60,9 +61,9 @@ def withhold(exchange: Exchange) -> None:
     doubt = doubt_of(exchange)
     if doubt == BELIEVED:
         return
-    exchange.group_id = kept(exchange.group_id, doubt)
-    exchange.transactional_id = kept(exchange.transactional_id, doubt)
-    exchange.rack_id = kept(exchange.rack_id, doubt)
+    for field in FIELDS:
+        if field.is_text and (text := getattr(exchange.asked, field.name)):
+            setattr(exchange.asked, field.name, kept(text, doubt))
     if exchange.partitions is not None:
         withhold_topics(exchange.partitions, doubt)
     for error in exchange.errors or ():

@@ -39,7 +39,6 @@ from kdissect.exchanges.exchange import (
     VARIANT_SHIFT,
     VARIANTS,
     Exchange,
-    Producing,
 )
 from kdissect.exchanges.fetches import (
     FetchSessions,
@@ -55,7 +54,7 @@ from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
 from kdissect.framing.frames import Frame
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.extracted import LEADER_EPOCH, FieldSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.headers import (
     RequestHeader,
@@ -65,6 +64,8 @@ from kdissect.messages.headers import (
 from kdissect.messages.interner import Interner
 from kdissect.messages.offered_keys import keys_above
 from kdissect.messages.partitions import AT_LEADER_EPOCH, WIDTH
+from kdissect.messages.request_fields import RequestFields
+from kdissect.messages.roles import LEADER_EPOCH
 from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
@@ -118,16 +119,8 @@ class BodyReader:
         is_cut = frame.missing > 0 and frame.is_cut
         if sink.has_unkept or self.interner.cut_count > 0:
             self._tell_unkept(exchange, frame, REQUEST_FAILED)
-        exchange.acks = sink.acks
-        exchange.group_id = sink.group
-        exchange.transactional_id = sink.transactional_id
+        exchange.asked = sink.take_request()
         exchange.topic_count = NULL if is_cut else sink.topic_count
-        exchange.max_wait_ms = sink.max_wait_ms
-        exchange.min_bytes = sink.min_bytes
-        exchange.replica_id = sink.replica_id
-        exchange.rack_id = sink.rack_id
-        if sink.has_rare:
-            exchange.producing = producing_of(sink)
         if sink.has_records and not is_cut:
             exchange.record_count = sink.record_count
             exchange.record_bytes = sink.record_bytes
@@ -140,7 +133,7 @@ class BodyReader:
         elif exchange.api_key == API_JOIN_GROUP:
             exchange.group_protocol = (sink.protocol_type, "")
         elif exchange.api_key == API_SYNC_GROUP:
-            exchange.group_protocol = self.groups.find(exchange.group_id)
+            exchange.group_protocol = self.groups.find(exchange.asked.group_id)
             if exchange.group_protocol == NO_PROTOCOL:
                 frame.connection.use_history(SHARED_PAST)
         elif exchange.api_key == API_VERSIONS and sink.software_name:
@@ -211,14 +204,13 @@ class BodyReader:
             if is_whole:
                 settle_share_fetch(exchange, sink)
             return
-        if key == API_INIT_PRODUCER_ID and sink.producer_id >= 0 and exchange.producing:
-            exchange.producing.producer_id = sink.producer_id
-            exchange.producing.producer_epoch = sink.producer_epoch
+        if key == API_INIT_PRODUCER_ID:
+            settle_producer(exchange.asked, sink.asked)
         if key in (API_JOIN_GROUP, API_SYNC_GROUP):
             exchange.wait_ns = service_ns(exchange)
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
-                self.groups.learn(exchange.group_id, exchange.group_protocol)
+                self.groups.learn(exchange.asked.group_id, exchange.group_protocol)
             return
         exchange.wait_ns = own_wait_ns(exchange)
 
@@ -241,10 +233,10 @@ class BodyReader:
         """Forget fields that the response would state better than the request, which has the
         client's view: the producer, and leader epochs of partitions after the answered ones.
         """
-        producing = exchange.producing
-        if exchange.api_key == API_INIT_PRODUCER_ID and producing is not None:
-            producing.producer_id = NULL
-            producing.producer_epoch = NULL
+        asked = exchange.asked
+        if exchange.api_key == API_INIT_PRODUCER_ID and asked.producer_id != NULL:
+            asked.producer_id = NULL
+            asked.producer_epoch = NULL
         partitions = exchange.partitions
         if partitions is None:
             return
@@ -428,13 +420,13 @@ def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:
         state.vendor = vendor_of(keys) if keys else 0
 
 
-def producing_of(sink: FieldSink) -> Producing | None:
-    """Producer properties of a request; None for requests without any."""
-    if sink.producer_id == NULL and sink.transaction_timeout_ms == NULL:
-        return None
-    return Producing(
-        sink.producer_id, sink.producer_epoch, sink.transaction_timeout_ms, sink.committed
-    )
+def settle_producer(asked: RequestFields, answered: RequestFields) -> None:
+    """Fill in the producer id that InitProducerId gives."""
+    if asked.producer_id == NULL and asked.transaction_timeout_ms == NULL:
+        return  # of the request nothing is known
+    if answered.producer_id >= 0:
+        asked.producer_id = answered.producer_id
+        asked.producer_epoch = answered.producer_epoch
 
 
 def settle_answer(exchange: Exchange, sink: FieldSink, is_whole: bool) -> i64:

@@ -7,6 +7,7 @@ from mypy_extensions import i64, mypyc_attr
 from kdissect.framing.frames import Frame
 from kdissect.messages.extracted import ErrorFact
 from kdissect.messages.partitions import Partitions
+from kdissect.messages.request_fields import NOTHING_ASKED, RequestFields
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import ZERO_WINDOW, Connection
 
@@ -97,24 +98,6 @@ class Asks:
         self.is_lost = is_lost
 
 
-@mypyc_attr(acyclic=True)
-class Producing:
-    """Producer properties in requests of a producer with an id; NULL if absent.
-
-    `timeout_ms` is that of its transactions, `is_commit` how it ends one: 1 or 0.
-    """
-
-    __slots__ = ("producer_id", "producer_epoch", "timeout_ms", "is_commit")
-
-    def __init__(
-        self, producer_id: i64, producer_epoch: i64, timeout_ms: i64, is_commit: i64
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.timeout_ms = timeout_ms
-        self.is_commit = is_commit
-
-
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Exchange:
     """A request and its outcome; times in ns since 1970, NULL if absent.
@@ -126,8 +109,8 @@ class Exchange:
     on. `dialect` is 0, or the protocol of `messages.old_protocols` of API key, version and error
     codes. `candidates` is for orphans: possible APIs, the likeliest first, and `certainty` the
     likelihood of that one, in percent; 100 with a request. `asks` holds what only the past of a
-    fetch session can complete, in a split of a capture without it. `producing` is set for requests
-    by which producers get ids and run transactions. `vendor` is set for requests with keys that
+    fetch session can complete, in a split of a capture without it. `asked` are fields of the
+    request's body. `vendor` is set for requests with keys that
     Apache Kafka does not have: index in `apis.VENDORS`.
     """
 
@@ -135,12 +118,12 @@ class Exchange:
         "capture", "connection_id", "exchange_id", "api_key", "api_version", "correlation_id",
         "client_id", "outcome", "request_start", "request_end", "response_start", "response_end",
         "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
-        "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
+        "error_count", "topic_count", "record_count",
         "record_bytes", "fetch_class", "retransmits", "zero_windows", "missing_bytes", "rtt_ns",
         "tcp_events_at_start", "request_packet",
-        "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
+        "response_packet", "status", "partitions", "errors",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
-        "dialect", "candidates", "certainty", "asks", "producing", "replica_id", "rack_id",
+        "dialect", "candidates", "certainty", "asked", "asks",
         "vendor", "steps_at_start",
     )  # fmt: skip
 
@@ -171,9 +154,6 @@ class Exchange:
         self.response_size: i64 = NULL
         self.error_code: i64 = NULL
         self.error_count: i64 = NULL
-        self.acks: i64 = NULL
-        self.group_id: str = ""
-        self.transactional_id: str = ""
         self.topic_count: i64 = 0
         self.record_count: i64 = NULL
         self.record_bytes: i64 = NULL
@@ -189,15 +169,11 @@ class Exchange:
         self.status: i64 = 0
         self.partitions: Partitions | None = None
         self.errors: list[ErrorFact] | None = None
-        self.max_wait_ms: i64 = NULL
-        self.min_bytes: i64 = NULL
         self.request_frame: Frame | None = None
         self.response_frame: Frame | None = None
         self.group_protocol: tuple[str, str] = NO_PROTOCOL
+        self.asked: RequestFields = NOTHING_ASKED
         self.asks: Asks | None = None
-        self.producing: Producing | None = None
-        self.replica_id: i64 = NULL
-        self.rack_id: str = ""
         self.vendor: i64 = 0
         self.steps_at_start: i64 = 0
 

@@ -44,14 +44,14 @@ def classify(exchange: Exchange, was_there: i64, record_bytes: i64) -> None:
     unknown.
     """
     service = service_ns(exchange)
-    min_bytes = exchange.min_bytes
+    min_bytes = exchange.asked.min_bytes
     if exchange.error_count > 0:
         exchange.fetch_class = FETCH_ERROR
         exchange.wait_ns = 0
     elif record_bytes == 0 or record_bytes < min_bytes:
         exchange.fetch_class = FETCH_EMPTY
-        if exchange.max_wait_ms != NULL:
-            asked = max(exchange.max_wait_ms, 0) * MS
+        if exchange.asked.max_wait_ms != NULL:
+            asked = max(exchange.asked.max_wait_ms, 0) * MS
             exchange.wait_ns = min(service, asked)
     elif min_bytes == NULL or was_there == MAY_HAVE_BEEN_THERE:
         # The remaining cases depend on it.

@@ -72,7 +72,7 @@ class MemoryBudget:
         if exchange.partitions is not None:
             cost += exchange.partitions.count * PARTITION_COST + exchange.partitions.spent
         # A character takes up to 4 bytes.
-        cost += 4 * (len(exchange.group_id) + len(exchange.transactional_id))
+        cost += 4 * (len(exchange.asked.group_id) + len(exchange.asked.transactional_id))
         if exchange.client_id is not None:
             cost += 4 * len(exchange.client_id)
         if exchange.request_frame is not None:

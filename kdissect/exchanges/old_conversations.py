@@ -255,12 +255,12 @@ class OldConversation:
         exchange = asked.exchange
         state = self._state
         exchange.note_tcp_events(state.connection.tcp_events)
-        if exchange.api_key == PRODUCE and exchange.acks == 0:
+        if exchange.api_key == PRODUCE and exchange.asked.acks == 0:
             # The drafts do not specify whether acks 0 is answered, so it may be.
             exchange.outcome = NO_RESPONSE_EXPECTED
         elif state.misses_answers or not may_see_answers(state):
             exchange.topic_count = NULL
-        elif not (exchange.api_key == PRODUCE and exchange.acks == NULL):
+        elif not (exchange.api_key == PRODUCE and exchange.asked.acks == NULL):
             exchange.outcome = UNANSWERED
         return exchange
 

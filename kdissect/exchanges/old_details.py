@@ -21,6 +21,7 @@ from kdissect.messages.old_bodies import OldRead, read_old
 from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import FETCH, MULTIFETCH, PROTOCOLS, OldApi
 from kdissect.messages.partitions import partitions_of
+from kdissect.messages.request_fields import RequestFields
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
@@ -35,9 +36,10 @@ def take_request(api: OldApi, exchange: Exchange, fields: OldFields, frame: Fram
     exchange.api_version = read.body.get("version_id", NULL)
     exchange.correlation_id = read.body.get("correlation_id", NULL)
     exchange.client_id = read.body.get("client_id")
-    exchange.acks = fields.acks
-    exchange.max_wait_ms = fields.max_wait_ms
-    exchange.min_bytes = fields.min_bytes
+    exchange.asked = RequestFields()
+    exchange.asked.acks = fields.acks
+    exchange.asked.max_wait_ms = fields.max_wait_ms
+    exchange.asked.min_bytes = fields.min_bytes
     exchange.topic_count = len({row.topic for row in fields.rows})
     exchange.record_count = fields.record_count
     exchange.record_bytes = fields.record_bytes
@@ -79,7 +81,7 @@ def forget_counts(exchange: Exchange) -> None:
     exchange.error_count = NULL
     exchange.record_count = NULL
     exchange.record_bytes = NULL
-    if exchange.max_wait_ms != NULL:
+    if exchange.asked.max_wait_ms != NULL:
         exchange.wait_ns = NULL
 
 
@@ -119,6 +121,8 @@ def settle_fetch(exchange: Exchange) -> None:
         exchange.fetch_class = FETCH_DATA
     else:
         exchange.fetch_class = FETCH_EMPTY
-        if exchange.max_wait_ms > 0:
+        if exchange.asked.max_wait_ms > 0:
             service = service_ns(exchange)
-            exchange.wait_ns = NULL if service == NULL else min(service, exchange.max_wait_ms * MS)
+            exchange.wait_ns = (
+                NULL if service == NULL else min(service, exchange.asked.max_wait_ms * MS)
+            )

@@ -421,7 +421,7 @@ class Exchanges:
         self.bodies.read_request(state, exchange, header, frame)
         if self.bodies.sessions.has_too_many():
             self._count_positions(frame)
-        if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
+        if exchange.asked.acks == 0 and exchange.api_key == API_PRODUCE:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.note_tcp_events(frame.tcp_events_at_end)
             return [exchange]
@@ -674,7 +674,7 @@ class Exchanges:
             exchange.status |= UNSEEN
         if state.misses_answers or not may_see_answers(state):
             self.bodies.forget_answer(exchange)
-        elif exchange.api_key != API_PRODUCE or exchange.acks != NULL:
+        elif exchange.api_key != API_PRODUCE or exchange.asked.acks != NULL:
             # A request whose acks were not captured may request no response.
             exchange.outcome = UNANSWERED
 

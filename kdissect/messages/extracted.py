@@ -1,10 +1,8 @@
 """Extracts the fields that tables need from body bytes, without building the rest of the body.
 
-A projected decode (`protocol.plans`) reads only fields that have a role here and calls
+A projected decode (`protocol.plans`) reads only fields that have a role (see `roles`) and calls
 `FieldSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
 struct that holds an error code.
-
-Longer than other modules: the numbers of all roles are next to the one class that uses them.
 """
 
 from typing import Final
@@ -16,6 +14,7 @@ from kdissect.errors import DecodeError
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.aborted import mark_aborted
 from kdissect.messages.batch_counts import BatchCounts
+from kdissect.messages.field_roles import REQUEST_SLOTS, RequestSlot, role_places
 from kdissect.messages.interner import LONGEST_TEXT, Interner
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
@@ -25,18 +24,9 @@ from kdissect.messages.metadata_topics import (
     remember_name,
 )
 from kdissect.messages.partitions import (
-    AT_BASE_OFFSET,
     AT_BATCH_COUNT,
     AT_CODEC,
-    AT_COMMITTED_OFFSET,
-    AT_ERROR_CODE,
-    AT_FETCH_OFFSET,
-    AT_HIGH_WATERMARK,
-    AT_LAST_STABLE_OFFSET,
-    AT_LEADER_EPOCH,
-    AT_LOG_START_OFFSET,
     AT_PARTITION,
-    AT_PREFERRED_READ_REPLICA,
     AT_RECORD_BYTES,
     AT_RECORD_COUNT,
     NO_ID,
@@ -45,58 +35,51 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.messages.records import BatchScan, scan_batches
+from kdissect.messages.request_fields import NOTHING_ASKED, RequestFields
+from kdissect.messages.roles import (
+    ABORTED_COUNT,
+    ABORTED_FIRST_OFFSET,
+    ABORTED_PRODUCER,
+    ACL_RESOURCE_TYPE,
+    AUTH_BYTES,
+    BATCH_INDEX,
+    BATCH_INDEX_MESSAGE,
+    BODY,
+    ENTITY_TYPE,
+    ERROR,
+    ERROR_MESSAGE,
+    GROUP,
+    HAS_ABORTED,
+    HAS_ENTITY,
+    HAS_ERROR,
+    HAS_GROUP,
+    HAS_PARTITION,
+    HAS_RECORD_ERROR,
+    HAS_REPLICA,
+    HAS_TOPIC,
+    MECHANISM,
+    PARTITION,
+    POSITION,
+    PROTOCOL_NAME,
+    PROTOCOL_TYPE,
+    RECORDS,
+    REPLICA_ID,
+    RESOURCE,
+    RESOURCE_TYPE,
+    SECOND_ERROR,
+    SECOND_ERROR_MESSAGE,
+    SESSION_EPOCH,
+    SESSION_ID,
+    SOFTWARE_NAME,
+    SOFTWARE_VERSION,
+    THROTTLE,
+    TOPIC,
+    TOPIC_ID,
+    TRANSACTIONAL_ID,
+)
 from kdissect.protocol.enums import enum_words
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import NULL, Shape, Sink, text_bytes
-
-# Roles: the meaning of a field for the tables. The number is the index into Shape.slots.
-ERROR: Final = 0
-ERROR_MESSAGE: Final = 1
-SECOND_ERROR: Final = 2
-SECOND_ERROR_MESSAGE: Final = 3
-THROTTLE: Final = 4
-TOPIC: Final = 5
-TOPIC_ID: Final = 6
-PARTITION: Final = 7
-GROUP: Final = 8
-TRANSACTIONAL_ID: Final = 9
-RESOURCE: Final = 10
-ACKS: Final = 11
-MAX_WAIT: Final = 12
-MIN_BYTES: Final = 13
-REPLICA_ID: Final = 14
-SESSION_ID: Final = 15
-SESSION_EPOCH: Final = 16
-FETCH_OFFSET: Final = 17
-BASE_OFFSET: Final = 18
-HIGH_WATERMARK: Final = 19
-LAST_STABLE_OFFSET: Final = 20
-LOG_START_OFFSET: Final = 21
-LEADER_EPOCH: Final = 22
-PREFERRED_READ_REPLICA: Final = 23
-RECORDS: Final = 24
-COMMITTED_OFFSET: Final = 25
-SOFTWARE_NAME: Final = 26
-SOFTWARE_VERSION: Final = 27
-MECHANISM: Final = 28
-AUTH_BYTES: Final = 29
-RESOURCE_TYPE: Final = 30  # of a config: see CONFIG_RESOURCES
-BATCH_INDEX: Final = 31
-BATCH_INDEX_MESSAGE: Final = 32
-ENTITY_TYPE: Final = 33
-PROTOCOL_TYPE: Final = 34
-PROTOCOL_NAME: Final = 35
-POSITION: Final = 36  # of a piece of a snapshot: only the first starts with a batch
-ACL_RESOURCE_TYPE: Final = 37  # of an ACL: see ACL_RESOURCES
-ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: not in the response
-ABORTED_PRODUCER: Final = 39
-ABORTED_FIRST_OFFSET: Final = 40
-PRODUCER_ID: Final = 41
-PRODUCER_EPOCH: Final = 42
-TRANSACTION_TIMEOUT: Final = 43
-COMMITTED: Final = 44
-RACK_ID: Final = 45
-ROLE_COUNT: Final = 46
 
 FIRST_ROWS: Final = 64  # initial capacity in partitions
 KEPT_ROWS: Final = 65_536  # larger capacity is released after the body: 7.5 MiB
@@ -116,17 +99,6 @@ ENTITY_LIMIT: Final = 16
 NO_TOPICS: Final[list[str]] = []
 NO_TOPIC_IDS: Final[list[bytes]] = []
 SINGLE_TOPICS_LIMIT: Final = 10_000  # more than a cluster's clients use at a time
-
-# Kinds of structs, as bits.
-BODY: Final = 1
-HAS_TOPIC: Final = 2
-HAS_PARTITION: Final = 4
-HAS_ERROR: Final = 8
-HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the partition
-HAS_ENTITY: Final = 32  # one part of the name of a quota's entity
-HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
-HAS_GROUP: Final = 128  # one of the groups in a request
-HAS_REPLICA: Final = 256  # the fetching broker
 
 CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32
@@ -187,6 +159,7 @@ class FieldSink(Sink):
         self.keeps_records: bool = False
         self.wants_newest: bool = False
         self.counts = BatchCounts()
+        self.partition_roles = role_places()
         # Partitions of the body so far, see `partitions`; the cells are reused.
         self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
         self.row_count: i64 = 0
@@ -206,6 +179,8 @@ class FieldSink(Sink):
         # Names of a module that is not compiled are looked up each time.
         self.log_topic: str = CLUSTER_METADATA
         self.log_topic_id: bytes = CLUSTER_METADATA_ID
+        self.asked = RequestFields()
+        self.has_asked: bool = False
         self._forget_rare()
         self.begin()
 
@@ -218,10 +193,6 @@ class FieldSink(Sink):
         self.auth_bytes: bytes = b""
         self.protocol_type: str = ""
         self.protocol_name: str = ""
-        self.producer_id: i64 = NULL
-        self.producer_epoch: i64 = NULL
-        self.transaction_timeout_ms: i64 = NULL
-        self.committed: i64 = NULL
 
     def begin(self) -> None:
         """Clear the fields of the previous body."""
@@ -251,19 +222,15 @@ class FieldSink(Sink):
         self.top_error: i64 = NULL
         self.first_error: i64 = NULL
         self.throttle_ms: i64 = NULL
-        self.acks: i64 = NULL
-        self.max_wait_ms: i64 = NULL
-        self.min_bytes: i64 = NULL
-        self.replica_id: i64 = NULL
+        if self.has_asked:
+            self.has_asked = False
+            self.asked.clear()
         self.session_id: i64 = NULL
         self.session_epoch: i64 = NULL
         self.record_count: i64 = 0
         self.record_bytes: i64 = 0
         self.has_records: bool = False
         self.newest_ms: i64 = NULL  # largest timestamp of all batches, if requested
-        self.group: str = ""
-        self.transactional_id: str = ""
-        self.rack_id: str = ""
         if self.has_rare:
             self._forget_rare()
         # Why entries of a records field were skipped; "" if all are valid.
@@ -275,6 +242,15 @@ class FieldSink(Sink):
         self.topic_id: bytes = NO_ID
         self.is_log: bool = False  # the topic is the cluster's metadata log
         self.topic_index: i64 = -1  # in `topics`; -1 while it has no partition
+
+    def take_request(self) -> RequestFields:
+        """Return the request's fields of the body, now owned by the caller if it has any."""
+        if not self.has_asked:
+            return NOTHING_ASKED
+        taken = self.asked
+        self.asked = RequestFields()
+        self.has_asked = False
+        return taken
 
     def take_partitions(self) -> Partitions | None:
         """Return the partitions of the body, now owned by the caller; None if it names none."""
@@ -364,10 +340,12 @@ class FieldSink(Sink):
             if self._has_room(ABORTED_BYTES):
                 self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
                 self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
-        elif kind & HAS_GROUP and not self.group:
-            self.group = self._text(shape, data, GROUP)
+        elif kind & HAS_GROUP and not self.asked.group_id:
+            self.has_asked = True
+            self.asked.group_id = self._text(shape, data, GROUP)
         elif kind & HAS_REPLICA:
-            self.replica_id = self._value(shape, REPLICA_ID)
+            self.has_asked = True
+            self.asked.replica_id = self._value(shape, REPLICA_ID)
         if kind & BODY:
             self._body_row(shape, data)
 
@@ -422,59 +400,33 @@ class FieldSink(Sink):
         slots = self.slots
         at = shape.slots
         self.set_topic(data, slots[at[TOPIC]], slots[at[TOPIC_ID]])
-        self.add_partition(
-            slots[at[PARTITION]],
-            slots[at[ERROR]],
-            slots[at[BASE_OFFSET]],
-            slots[at[FETCH_OFFSET]],
-            slots[at[COMMITTED_OFFSET]],
-            slots[at[HIGH_WATERMARK]],
-            slots[at[LAST_STABLE_OFFSET]],
-            slots[at[LOG_START_OFFSET]],
-            slots[at[LEADER_EPOCH]],
-            slots[at[PREFERRED_READ_REPLICA]],
-        )
+        row = self.add_partition()
+        if row >= 0:
+            cells = self.cells
+            roles = self.partition_roles
+            place: i64 = 1
+            while place < WIDTH:
+                role = roles[place]
+                cells[row + place] = NULL if role < 0 else slots[at[role]]
+                place += 1
         if at[RECORDS] != 0:
             position = slots[at[POSITION]]
             self.add_records(data, slots[at[RECORDS]], position, slots[at[ABORTED_COUNT]])
 
-    def add_partition(
-        self,
-        partition: i64,
-        error_code: i64,
-        base_offset: i64,
-        fetch_offset: i64,
-        committed_offset: i64,
-        high_watermark: i64,
-        last_stable_offset: i64,
-        log_start_offset: i64,
-        leader_epoch: i64,
-        preferred_read_replica: i64,
-    ) -> None:
-        """Add a partition of the current topic; NULL for absent values."""
+    def add_partition(self) -> i64:
+        """Add a partition of the current topic: where its row starts in `cells`, or -1.
+
+        The caller sets all cells of the row but that of the topic.
+        """
         at = self.row_count * WIDTH
         needs_room = self.topic_index < 0 or at + WIDTH > len(self.cells)
         if needs_room and not self._make_row():
             self.has_unkept = True
             self.unkept_rows += 1
-            return
-        cells = self.cells
-        cells[at] = self.topic_index
-        cells[at + AT_PARTITION] = partition
-        cells[at + AT_ERROR_CODE] = error_code
-        cells[at + AT_BASE_OFFSET] = base_offset
-        cells[at + AT_FETCH_OFFSET] = fetch_offset
-        cells[at + AT_COMMITTED_OFFSET] = committed_offset
-        cells[at + AT_HIGH_WATERMARK] = high_watermark
-        cells[at + AT_LAST_STABLE_OFFSET] = last_stable_offset
-        cells[at + AT_LOG_START_OFFSET] = log_start_offset
-        cells[at + AT_RECORD_COUNT] = NULL
-        cells[at + AT_RECORD_BYTES] = NULL
-        cells[at + AT_BATCH_COUNT] = NULL
-        cells[at + AT_CODEC] = NULL
-        cells[at + AT_LEADER_EPOCH] = leader_epoch
-        cells[at + AT_PREFERRED_READ_REPLICA] = preferred_read_replica
+            return -1
+        self.cells[at] = self.topic_index
         self.row_count += 1
+        return at
 
     def _make_row(self) -> bool:
         """Make room for one more row, and for its topic; return False without room for another."""
@@ -690,19 +642,23 @@ class FieldSink(Sink):
         slots = self.slots
         at = shape.slots
         self.throttle_ms = slots[at[THROTTLE]]
-        self.acks = slots[at[ACKS]]
-        self.max_wait_ms = slots[at[MAX_WAIT]]
-        self.min_bytes = slots[at[MIN_BYTES]]
-        if at[REPLICA_ID] != 0:
-            self.replica_id = slots[at[REPLICA_ID]]
         self.session_id = slots[at[SESSION_ID]]
         self.session_epoch = slots[at[SESSION_EPOCH]]
-        self.group = self._text(shape, data, GROUP) or self.group
-        self.transactional_id = self._text(shape, data, TRANSACTIONAL_ID)
-        self.rack_id = self._text(shape, data, RACK_ID)
+        for field in REQUEST_SLOTS:
+            slot = at[field.role]
+            if slot != 0:
+                self.has_asked = True
+                self._take_request_field(field, data, slots[slot])
         rare = at[SOFTWARE_NAME] | at[PROTOCOL_TYPE] | at[PROTOCOL_NAME] | at[MECHANISM]
-        if rare | at[AUTH_BYTES] | at[PRODUCER_ID] | at[TRANSACTION_TIMEOUT] != 0:
+        if rare | at[AUTH_BYTES] != 0:
             self._rare(shape, data)
+
+    def _take_request_field(self, field: RequestSlot, data: bytes, value: i64) -> None:
+        """Set a field by its name; a text that is absent here may be known from a struct."""
+        if not field.is_text:
+            setattr(self.asked, field.name, value)
+        elif text := self.span_text(data, value):
+            setattr(self.asked, field.name, text)
 
     def _partial_body_row(self, shape: Shape, data: bytes) -> None:
         """Process the body struct itself, not fully readable: no topic and no partition.
@@ -724,10 +680,6 @@ class FieldSink(Sink):
         self.protocol_type = self._text(shape, data, PROTOCOL_TYPE)
         self.protocol_name = self._text(shape, data, PROTOCOL_NAME)
         self.mechanism = self._text(shape, data, MECHANISM)
-        self.producer_id = self._value(shape, PRODUCER_ID)
-        self.producer_epoch = self._value(shape, PRODUCER_EPOCH)
-        self.transaction_timeout_ms = self._value(shape, TRANSACTION_TIMEOUT)
-        self.committed = self._value(shape, COMMITTED)
         span = self._value(shape, AUTH_BYTES)
         if span != NULL:
             start = span >> 32

@@ -2,21 +2,112 @@
 
 A fetch names a thousand of them, so the values of each are a row of `WIDTH` integers in one
 `cells`, NULL for absent values. Topics are stored separately, once each. `row` and `rows` convert
-them to objects, for callers that need few.
+them to objects, for callers that need few. FIELDS declares the fields: from there come their roles,
+the code that reads them from a body, and their columns.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
+from kdissect.messages import roles
 from kdissect.messages.batches import Batch
+from kdissect.messages.columns import INT16, INT32, INT64, TEXT, Column
 from kdissect.protocol.readers import NULL
 
 NO_ID: Final = bytes(16)
 MIXED_CODEC: Final = 8  # more than any code of 3 bits
 
-# Indices in a row. Sizes are bytes, the topic is the index in `topics` and `topic_ids`.
+
+class PartitionField(NamedTuple):
+    """A column of `partitions`, and a cell of each row: its place is that in FIELDS, from 1 on.
+
+    `role` is -1 if no code names it. `asked` and `answered` are upstream's names in requests and in
+    responses. Counted fields are made of the records, and have no role.
+    """
+
+    column: Column
+    role: int = -1
+    asked: tuple[str, ...] = ()
+    answered: tuple[str, ...] = ()
+    is_counted: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the attribute and of the column."""
+        return self.column.name
+
+
+FIELDS: Final[tuple[PartitionField, ...]] = (
+    PartitionField(Column("partition", INT32, "", "partition index"), role=roles.PARTITION),
+    PartitionField(
+        Column("error_code", INT16, "", "error code of the partition in the response"),
+        role=roles.ERROR,
+    ),
+    PartitionField(
+        Column(
+            "base_offset", INT64, "",
+            "Produce: offset given to the first record; ListOffsets: the offset; Offsets of Kafka"
+            " 0.7: the first of those listed",
+        ),
+        answered=("BaseOffset", "Offset"),
+    ),
+    PartitionField(
+        Column(
+            "fetch_offset", INT64, "",
+            "Fetch: offset asked for (the last one of the fetch session)",
+        ),
+        asked=("FetchOffset",),
+    ),
+    PartitionField(
+        Column(
+            "committed_offset", INT64, "",
+            "OffsetCommit, OffsetFetch: the committed offset; -1 none",
+        ),
+        asked=("CommittedOffset",), answered=("CommittedOffset",),
+    ),
+    PartitionField(
+        Column("high_watermark", INT64, "", "high watermark in the response"),
+        answered=("HighWatermark",),
+    ),
+    PartitionField(
+        Column("last_stable_offset", INT64, "", "last stable offset in the response"),
+        answered=("LastStableOffset",),
+    ),
+    PartitionField(
+        Column("log_start_offset", INT64, "", "log start offset in the response"),
+        answered=("LogStartOffset",),
+    ),
+    PartitionField(
+        Column("record_count", INT64, "", "records, as the batch headers count them"),
+        is_counted=True,
+    ),
+    PartitionField(
+        Column("record_bytes", INT64, "bytes", "size of the records field on the wire"),
+        is_counted=True,
+    ),
+    PartitionField(
+        Column("batch_count", INT32, "", "rows of this partition in `batches`"),
+        is_counted=True,
+    ),
+    PartitionField(
+        Column("codec", TEXT, "", "compression of the batches; mixed when they differ"),
+        is_counted=True,
+    ),
+    PartitionField(
+        Column("leader_epoch", INT32, "", "leader epoch of the request or response"),
+        role=roles.LEADER_EPOCH,
+        asked=("CurrentLeaderEpoch", "LeaderEpoch"), answered=("LeaderEpoch",),
+    ),
+    PartitionField(
+        Column("preferred_read_replica", INT32, "", "Fetch: replica the consumer is sent to"),
+        answered=("PreferredReadReplica",),
+    ),
+)  # fmt: skip
+
+# Indices in a row of fields that code names. Sizes are bytes, the topic is the index in `topics`
+# and `topic_ids`.
 AT_TOPIC: Final = 0
 AT_PARTITION: Final = 1
 AT_ERROR_CODE: Final = 2
@@ -216,15 +307,9 @@ def partitions_of(rows: list[Partition]) -> Partitions:
     """Build rows from objects, in their order."""
     made = Partitions([], [], vec[i64](), 0, None)
     for row in rows:
-        values = [
-            made.topic_index(row.topic, row.topic_id),
-            row.partition, row.error_code, row.base_offset, row.fetch_offset,
-            row.committed_offset, row.high_watermark, row.last_stable_offset,
-            row.log_start_offset, row.record_count, row.record_bytes, row.batch_count,
-            row.codec, row.leader_epoch, row.preferred_read_replica,
-        ]  # fmt: skip
-        for value in values:
-            made.cells = append(made.cells, value)
+        made.cells = append(made.cells, made.topic_index(row.topic, row.topic_id))
+        for field in FIELDS:
+            made.cells = append(made.cells, getattr(row, field.name))
         if row.batches is not None:
             made.hold(made.count, HeldBatches(row.batches, row.records))
         made.count += 1

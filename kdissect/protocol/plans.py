@@ -7,12 +7,13 @@ inside it that yield no row themselves, then, for inherited roles, in the part o
 structs before it on the wire. An array of primitives with a role yields a row for each element.
 """
 
+from collections.abc import Callable
+
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, UnknownApi
 from kdissect.protocol.apis import APIS, api_name, find_api
-from kdissect.protocol.generated import Read, ShortWayOf, generate, is_worth_it
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.primitives import check_offset
 from kdissect.protocol.projector import KindOf, Projector, Role, RoleOf, Scope
@@ -25,7 +26,7 @@ __all__ = [
 
 
 class GeneratedRead:
-    """The projected decode of one layout as one method, see `messages.generated_readers`.
+    """The projected decode of one layout as one method, see `messages.generated_code`.
 
     `shapes` are those of its plan.
     """
@@ -41,16 +42,14 @@ class GeneratedRead:
         return FAILED
 
 
-# By API key, 1 for responses and 0 for requests, and version.
-GeneratedReads = dict[tuple[int, int, int], type[GeneratedRead]]
+# Makes the generated read of a plan when it is first used; None if there is none.
+GeneratedOf = Callable[["Plan"], GeneratedRead | None]
 
 
 class Plan:
     """The projected decode of one layout; `shapes` are those of all its rows.
 
     `spec` and `version` identify the layout. A sink may be used with any number of plans in turn.
-    `generated` is the same as a Python function, where that is faster (see `generated`),
-    `generated_reader` as a compiled one, for frequent layouts.
     """
 
     def __init__(
@@ -60,36 +59,36 @@ class Plan:
         reader: Reader,
         shapes: list[Shape],
         slot_count: i64,
-        fast_path_of: ShortWayOf | None,
+        generated_of: GeneratedOf | None,
     ) -> None:
         self.spec = spec
         self.version = version
         self.reader = reader
         self.shapes = shapes
         self.slot_count = slot_count
-        self.fast_path_of = fast_path_of if is_worth_it() else None
-        self.generated: Read | None = None
-        self.generated_reader: GeneratedRead | None = None
+        self.generated_of = generated_of
+        self.generated: GeneratedRead | None = None
 
     def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
         """Decode the body at `offset` into `sink`; the offset after it. Raises DecodeError."""
         if len(sink.slots) < self.slot_count:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
-        if self.generated_reader is not None and sink.takes_fast_paths:
-            generated_end = read_generated(self.generated_reader, data, offset, sink)
-            if generated_end != FAILED:
-                return generated_end
-            sink.begin()
-            return self.reader.project(data, offset, sink)
-        if self.fast_path_of is not None and sink.takes_fast_paths:
-            if self.generated is None:
-                self.generated = generate(self.reader, self.fast_path_of)
-            end: i64 = self.generated(data, offset, sink)
-            if end != FAILED:
-                return end
-            sink.begin()
+        if sink.takes_fast_paths:
+            generated = self.generated_read()
+            if generated is not None:
+                end = read_generated(generated, data, offset, sink)
+                if end != FAILED:
+                    return end
+                sink.begin()
         return self.reader.project(data, offset, sink)
+
+    def generated_read(self) -> GeneratedRead | None:
+        """The same decode as one method, made on first use; None if there is none."""
+        if self.generated_of is not None:
+            self.generated = self.generated_of(self)
+            self.generated_of = None
+        return self.generated
 
 
 def read_generated(reader: GeneratedRead, data: bytes, offset: i64, sink: Sink) -> i64:
@@ -107,7 +106,7 @@ def build_projection(
     kind_of: KindOf,
     role_count: int,
     inherited: frozenset[int] | None = None,
-    fast_path_of: ShortWayOf | None = None,
+    generated_of: GeneratedOf | None = None,
 ) -> Plan:
     """The projected decode of one version; None in `inherited` means all roles.
 
@@ -118,7 +117,7 @@ def build_projection(
         raise UnknownApi(f"no layout for {spec.name} v{version}")
     projector = Projector(spec, version, role_of, kind_of, role_count, inherited)
     reader = projector.struct(spec.fields, (), "", Scope(None))
-    return Plan(spec, version, reader, projector.shapes, projector.slot_count, fast_path_of)
+    return Plan(spec, version, reader, projector.shapes, projector.slot_count, generated_of)
 
 
 class Plans:
@@ -131,16 +130,14 @@ class Plans:
         kind_of: KindOf,
         role_count: int,
         inherited: frozenset[int] | None = None,
-        fast_path_of: ShortWayOf | None = None,
-        generated_readers: GeneratedReads | None = None,
+        generated_of: GeneratedOf | None = None,
     ) -> None:
         self.request_roles = request_roles
         self.response_roles = response_roles
         self.kind_of = kind_of
         self.role_count = role_count
         self.inherited = inherited
-        self.fast_path_of = fast_path_of
-        self.generated_readers = generated_readers
+        self.generated_of = generated_of
         # By API key times two, plus one for responses, then by version; None if not built.
         self.plans: list[list[Plan | None]] = [[None] * count for count in _counts()]
         self.variants_known: dict[int, list[Plan]] = {}
@@ -185,7 +182,7 @@ class Plans:
             self.kind_of,
             self.role_count,
             self.inherited,
-            self.fast_path_of,
+            self.generated_of,
         )
 
     def _build(self, key: int, version: int, is_response: bool) -> Plan:
@@ -194,9 +191,6 @@ class Plans:
             raise UnknownApi(f"no layout for {api_name(key)} v{version}")
         spec = api.definition().layouts["response" if is_response else "request"]
         plan = self._projection(spec, version, is_response)
-        if self.generated_readers is not None:
-            made = self.generated_readers.get((key, 1 if is_response else 0, version))
-            plan.generated_reader = None if made is None else made(plan.shapes)
         self.plans[key * 2 + (1 if is_response else 0)][version] = plan
         return plan
 

@@ -79,7 +79,7 @@ class Sink:
     Slot 0 is always NULL. Integers and bools are stored as they are; strings, bytes and records as
     span ``offset << 32 | length``; uuid and float64 as their offset; counted arrays as their count.
     Null is NULL. With `takes_fast_paths`, only for sinks that support fast paths, bodies are read
-    by generated decodes where that is faster (see `generated`).
+    by generated code where there is any (see `plans.GeneratedRead`).
     """
 
     def __init__(self) -> None:

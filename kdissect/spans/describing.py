@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kdissect.api.dissected import DissectedExchange
 from kdissect.spans.contexts import TraceContext
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from kdissect.text.escape import escaped_within
 
 Value = str | int | bool | list[str]

@@ -35,15 +35,8 @@ from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
 from kdissect.tables.matrices import Ints, Memory
-from kdissect.tables.rows import (
-    CODECS,
-    TIMESTAMP_TYPES,
-    VENDOR_BASE,
-    PartitionRows,
-    RecordRows,
-    Rows,
-    topic_id_text,
-)
+from kdissect.tables.row_buffers import CODECS, TIMESTAMP_TYPES, VENDOR_BASE, Rows, topic_id_text
+from kdissect.tables.rows import PartitionRows, RecordRows
 from kdissect.tables.schemas import Column, Table
 
 # About 150 bytes a row in Arrow: 75 MB at the most.

@@ -12,7 +12,7 @@ from pyarrow import parquet
 import kdissect
 from kdissect.live.files.publishing import Sealed, publish
 from kdissect.tables.rotations import BALANCE
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.spool import Spool
 from tests.live.replays import CAPTURES, read_run, replay, rows_of
 

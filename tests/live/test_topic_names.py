@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kdissect.live.files import topics
 from kdissect.live.files.topics import TopicNames
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from tests.live.replays import CAPTURES, EVERY, only_run, read_run, replay, rows_of
 
 CAPTURE = CAPTURES / "consumer-groups-4.3.1.pcapng"

@@ -21,6 +21,7 @@ from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sasl import LONGEST_KEPT, MAX_TOKEN_SIZE, Login, user_of
 from kdissect.exchanges.topic_name_resolution import held_size
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
+from kdissect.messages.request_fields import RequestFields
 from kdissect.streams.events import Connection
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import COPIED_ROWS, ExchangeRows, PartitionRows
@@ -169,7 +170,8 @@ def test_names_of_a_request_that_waits_count(name: str) -> None:
     holding = MemoryBudget(Limits(pending_bytes_in_all=10_000))
     assert not holding.add_request(exchange_with())
     long = exchange_with()
-    setattr(long, name, "g" * 10_000)
+    long.asked = RequestFields()
+    setattr(long if name == "client_id" else long.asked, name, "g" * 10_000)
     assert holding.add_request(long)
     holding.remove_request(long)
     assert not holding.has_too_many_requests()

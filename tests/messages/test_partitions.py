@@ -3,10 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.messages import partitions
 from kdissect.messages.batch_counts import BatchCounts
 from kdissect.messages.extracted import FIRST_ROWS, KEPT_ROWS, FieldSink
 from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import (
+    AT_FETCH_OFFSET,
+    AT_PARTITION,
+    FIELDS,
     MIXED_CODEC,
     NO_ID,
     WIDTH,
@@ -20,11 +24,7 @@ from kdissect.messages.records import scan_batches
 from kdissect.protocol.readers import NULL
 from tests.messages.record_builders import make_batch, make_record
 
-NUMBERS = (
-    "partition", "error_code", "base_offset", "fetch_offset", "committed_offset",
-    "high_watermark", "last_stable_offset", "log_start_offset", "record_count", "record_bytes",
-    "batch_count", "codec", "leader_epoch", "preferred_read_replica",
-)  # fmt: skip
+NUMBERS = tuple(field.name for field in FIELDS)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 Said = tuple[str, bytes, tuple[int, ...]]
 SAID = st.tuples(
@@ -76,12 +76,24 @@ def test_batches_go_with_their_row() -> None:
     assert (made.row(1).batches, made.row(1).records) == (row.batches, RECORDS)
 
 
+def test_a_row_has_a_cell_for_each_field_in_their_order() -> None:
+    assert 1 + len(FIELDS) == WIDTH
+    named = {name: place for name, place in vars(partitions).items() if name.startswith("AT_")}
+    places = {f"AT_{name.upper()}": place for place, name in enumerate(NUMBERS, 1)}
+    assert named == {"AT_TOPIC": 0} | {name: places[name] for name in named if name != "AT_TOPIC"}
+
+
 def test_the_sink_has_room_for_any_number_and_gives_back_what_is_much() -> None:
     sink = FieldSink(Interner(), {})
     for count in (FIRST_ROWS, FIRST_ROWS + 1, KEPT_ROWS + 1, 3):
         sink.begin()
         for number in range(count):
-            sink.add_partition(number, NULL, NULL, number * 2, NULL, NULL, NULL, NULL, NULL, NULL)
+            row = sink.add_partition()
+            if row >= 0:
+                for place in range(1, WIDTH):
+                    sink.cells[row + place] = NULL
+                sink.cells[row + AT_PARTITION] = number
+                sink.cells[row + AT_FETCH_OFFSET] = number * 2
         taken = sink.take_partitions()
         assert taken is not None
         assert [taken.count, len(taken.cells)] == [count, count * WIDTH]

@@ -1,7 +1,7 @@
 """What a projected decode says of a body, to hold one way of reading beside another."""
 
 from kdissect.errors import DecodeError
-from kdissect.messages import extracted
+from kdissect.messages.extracted import FieldSink
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import FAILED, Sink
 
@@ -14,18 +14,18 @@ def by_tree(plan: Plan, data: bytes, sink: Sink, offset: int = 1) -> int:
         return FAILED
 
 
-def facts_of(sink: extracted.FieldSink) -> dict[str, object]:
+def facts_of(sink: FieldSink) -> dict[str, object]:
     """Everything that a sink says of a body."""
     said: dict[str, object] = {
         name: getattr(sink, name)
         for name in (
-            "error_count", "topic_count", "top_error", "first_error", "throttle_ms", "acks",
-            "max_wait_ms", "min_bytes", "replica_id", "session_id", "session_epoch",
-            "record_count", "record_bytes", "has_records", "group", "transactional_id",
+            "error_count", "topic_count", "top_error", "first_error", "throttle_ms",
+            "session_id", "session_epoch", "record_count", "record_bytes", "has_records",
             "software_name", "software_version", "mechanism", "auth_bytes", "protocol_type",
             "protocol_name", "corrupt_records", "names",
         )
     }  # fmt: skip
+    said["asked"] = values_of(sink.asked)
     partitions = sink.take_partitions()
     said["partitions"] = [values_of(row) for row in partitions.rows()] if partitions else []
     said["errors"] = [values_of(error) for error in sink.errors]

@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import ConnectionState
-from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange, Producing
+from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange
 from kdissect.messages.batches import Batch, Record
 from kdissect.messages.extracted import ErrorFact
 from kdissect.messages.memberships import Membership
 from kdissect.messages.partitions import MIXED_CODEC, WIDTH, Partition, partitions_of
 from kdissect.messages.record_columns import MAX_MS, ns_of_ms
+from kdissect.messages.request_fields import RequestFields
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, Connection
 from kdissect.tables.batches import ARROW_TYPES, BatchBuilder, arrow_schema
 from kdissect.tables.body_rows import BodyRows, MemberRows
+from kdissect.tables.row_buffers import Rows, address_text, topic_id_text
 from kdissect.tables.rows import (
     BatchRows,
     ConnectionRows,
@@ -28,9 +30,6 @@ from kdissect.tables.rows import (
     PartitionRows,
     ProblemRows,
     RecordRows,
-    Rows,
-    address_text,
-    topic_id_text,
 )
 from kdissect.tables.schemas import BINARY, INT8, INT16, INT32, INT64, TABLES, TEXT, TIME, Table
 from kdissect.tls.session_properties import SessionProperties
@@ -77,16 +76,23 @@ def make_exchange() -> Exchange:
         "outcome": ANSWERED, "request_start": START, "request_end": START + 10,
         "response_start": START + 110, "response_end": START + 150, "queue_ns": 20, "wait_ns": 30,
         "throttle_ms": 4, "request_size": 50, "response_size": 60, "error_code": 6,
-        "error_count": 1, "acks": -1, "group_id": "workers", "transactional_id": "tx",
-        "topic_count": 2, "record_count": 8, "record_bytes": 900, "fetch_class": FETCH_WAITED,
-        "retransmits": 3, "zero_windows": 2, "rtt_ns": 70, "missing_bytes": 21,
+        "error_count": 1, "topic_count": 2, "record_count": 8, "record_bytes": 900,
+        "fetch_class": FETCH_WAITED, "retransmits": 3, "zero_windows": 2, "rtt_ns": 70,
+        "missing_bytes": 21,
         "request_packet": 12,
         "response_packet": 15, "status": REQUEST_FAILED, "candidates": "Fetch 4-6, Metadata 2",
-        "certainty": 50, "producing": Producing(33, 2, 60_000, 1), "replica_id": 103,
-        "rack_id": "east",
+        "certainty": 50,
     }  # fmt: skip
     for name, value in fields.items():
         setattr(exchange, name, value)
+    exchange.asked = RequestFields()
+    asked = {
+        "acks": -1, "group_id": "workers", "transactional_id": "tx", "producer_id": 33,
+        "producer_epoch": 2, "transaction_timeout_ms": 60_000, "is_commit": 1, "replica_id": 103,
+        "rack_id": "east",
+    }  # fmt: skip
+    for name, value in asked.items():
+        setattr(exchange.asked, name, value)
     exchange.partitions = partitions_of([make_partition()])
     return exchange
 

@@ -43,7 +43,7 @@ from kdissect.messages.records import check_crc, decode_records, read_records, s
 from kdissect.messages.telemetry import decode_metrics
 from kdissect.pipeline import Options, make_dissector
 from kdissect.protocol.apis import APIS
-from kdissect.protocol.plans import Plan, read_generated
+from kdissect.protocol.plans import GeneratedRead, Plan, read_generated
 from kdissect.protocol.readers import FAILED
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
@@ -110,16 +110,16 @@ def check_readers(key: int, version: int, direction: str, body: bytes) -> None:
         if read is not None:
             assert read == skipped == projected, (name, version, read, skipped, projected)
         assert skipped == projected or None in (skipped, projected), (skipped, projected)
-        if plan.generated_reader is not None:
-            check_generated(plan, body)
+        generated = plan.generated_read()
+        if generated is not None:
+            check_generated(plan, generated, body)
 
 
-def check_generated(plan: Plan, body: bytes) -> None:
+def check_generated(plan: Plan, generated: GeneratedRead, body: bytes) -> None:
     """A generated reader says what the tree of readers says, or leaves the body to it."""
     interner = Interner()
     sink, tree_sink = FieldSink(interner, {}), FieldSink(interner, {})
-    assert plan.generated_reader is not None
-    end = read_generated(plan.generated_reader, body, 0, sink)
+    end = read_generated(generated, body, 0, sink)
     tree_end = by_tree(plan, body, tree_sink, 0)
     if end != FAILED:
         assert end == tree_end, (end, tree_end)

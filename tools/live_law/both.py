@@ -18,7 +18,7 @@ from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
 from kdissect.sources.opening import open_interfaces
 from kdissect.sources.packet_source import Counts, PacketSource
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.schemas import TABLES
 from tools.record.networks import Tap
 from tools.record.sniffer import Sniffer

@@ -28,12 +28,14 @@ from kdissect.exchanges.connection_state import (
     TopicPositions,
     unpacked_positions,
 )
-from kdissect.exchanges.exchange import Asks, Exchange, Producing
+from kdissect.exchanges.exchange import Asks, Exchange
 from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.sasl import Login
 from kdissect.messages.batches import Batch
 from kdissect.messages.extracted import ErrorFact
+from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
 from kdissect.messages.partitions import WIDTH, HeldBatches, Partition, Partitions, unpacked
+from kdissect.messages.request_fields import FIELDS, RequestFields
 
 CELL: Final = 8  # bytes of a packed integer
 
@@ -51,9 +53,7 @@ BATCHES: Final = Many(Inline(BATCH))
 PARTITION: Final = Fields(
     Partition,
     lambda: Partition("", b"", 0),
-    ints="partition error_code base_offset fetch_offset committed_offset high_watermark "
-    "last_stable_offset log_start_offset record_count record_bytes batch_count codec "
-    "leader_epoch preferred_read_replica",
+    ints=" ".join(field.name for field in PARTITION_FIELDS),
     topic=TEXT,
     topic_id=BYTES,
     batches=Maybe(BATCHES),
@@ -125,25 +125,24 @@ ASKS: Final = Fields(
     rows=INTS,
     stated=INTS,
 )
-PRODUCING: Final = Fields(
-    Producing,
-    lambda: Producing(0, 0, 0, 0),
-    ints="producer_id producer_epoch timeout_ms is_commit",
+ASKED_TEXTS: Final[dict[str, Any]] = {field.name: TEXT for field in FIELDS if field.is_text}
+ASKED: Final = Fields(
+    RequestFields,
+    RequestFields,
+    ints=" ".join(field.name for field in FIELDS if not field.is_text),
+    **ASKED_TEXTS,
 )
 OF_EXCHANGE: Final = Fields(
     Exchange,
     lambda: Exchange(NO_CONNECTION, 0, 0, 0),
     ints="capture connection_id exchange_id api_key api_version correlation_id outcome "
     "request_start request_end response_start response_end queue_ns wait_ns throttle_ms "
-    "request_size response_size error_code error_count acks topic_count record_count "
+    "request_size response_size error_code error_count topic_count record_count "
     "record_bytes fetch_class retransmits zero_windows missing_bytes rtt_ns tcp_events_at_start "
-    "request_packet response_packet status max_wait_ms min_bytes request_direction dialect "
-    "certainty replica_id vendor steps_at_start",
+    "request_packet response_packet status request_direction dialect "
+    "certainty vendor steps_at_start",
     client_id=TEXT_OR_NONE,
-    group_id=TEXT,
-    transactional_id=TEXT,
     candidates=TEXT,
-    rack_id=TEXT,
     group_protocol=Fixed(TEXT, TEXT),
     partitions=Maybe(PARTITIONS),
     errors=Maybe(ERRORS),
@@ -151,7 +150,7 @@ OF_EXCHANGE: Final = Fields(
     response_frame=Ref(*FRAME.kinds, or_none=True),
     connection=CONNECTION,
     asks=Maybe(Inline(ASKS)),
-    producing=Maybe(Inline(PRODUCING)),
+    asked=Inline(ASKED),
 )
 EARLY_RESPONSE: Final = Fields(
     EarlyResponse,
@@ -197,7 +196,7 @@ OF_STATE: Final = Fields(
 )
 
 EXCHANGE_VALUES: Final = (
-    BATCH, PARTITION, ERROR_FACT, HELD_BATCHES, ASKS, PRODUCING, OF_EXCHANGE, EARLY_RESPONSE,
+    BATCH, PARTITION, ERROR_FACT, HELD_BATCHES, ASKS, ASKED, OF_EXCHANGE, EARLY_RESPONSE,
     LOGIN, OF_STATE,
 )  # fmt: skip
 declare(6, OF_EXCHANGE)

@@ -8,7 +8,7 @@ from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.time_buckets import ConnectionColumns
 from kdissect.streams.events import OPENER
-from kdissect.tables.rows import address_text
+from kdissect.tables.row_buffers import address_text
 
 UNKNOWN = ("", "")
 

@@ -20,7 +20,7 @@ from kdissect.exchanges.exchange import (
 from kdissect.protocol.apis import vendor_api_name
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER
-from kdissect.tables.rows import address_text
+from kdissect.tables.row_buffers import address_text
 
 # Connections polled per tick: about a millisecond. 100 000 of them have their turn within 50 s.
 ASKED: Final = 2_000
@@ -119,7 +119,7 @@ class Waiting:
             names, ids = oldest.partitions.topics[:TOPICS], oldest.partitions.topic_ids
             known = [name or self._topics.get(ids[i], "") for i, name in enumerate(names)]
             topics = [name for name in known if name]
-        return Late(waits, oldest.client_id or "", oldest.group_id, tuple(topics))
+        return Late(waits, oldest.client_id or "", oldest.asked.group_id, tuple(topics))
 
 
 def waits_of(oldest: Exchange, count: int) -> Waits:
@@ -136,8 +136,8 @@ def allowed_ns(exchange: Exchange) -> int:
     """How long a request may wait because it asked for it."""
     if waits_for_group(exchange):
         return GROUP_WAIT_NS
-    if exchange.api_key in (API_FETCH, API_SHARE_FETCH) and exchange.max_wait_ms != NULL:
-        return max(0, exchange.max_wait_ms) * MS
+    if exchange.api_key in (API_FETCH, API_SHARE_FETCH) and exchange.asked.max_wait_ms != NULL:
+        return max(0, exchange.asked.max_wait_ms) * MS
     return 0
 
 

@@ -17,7 +17,7 @@ from kdissect.messages.metadata_topics import ID_SIZE
 from kdissect.system.confined import Below
 from kdissect.system.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
-from kdissect.tables.rows import topic_id_text
+from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.spool import write_whole
 
 # The newest are kept: a file of 10 MB. Clusters have up to some ten thousand topics.
