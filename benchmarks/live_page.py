@@ -45,7 +45,7 @@ def keep(sections: Kept) -> None:
 def rates(kept: Kept) -> list[str]:
     """The highest rate of each that was held, and what it took."""
     lines = [
-        "| what is sent | who captures | packets/s | MB/s | of `tcpdump -w` | x tshark "
+        "| traffic | capture by | packets/s | MB/s | of `tcpdump -w` | x tshark "
         "| CPU for 100 MB | memory | |",
         f"|{'---|' * 9}",
     ]

@@ -34,7 +34,7 @@ Kept = dict[str, Any]
 
 def targets(kept: Kept) -> list[str]:
     """What was to be reached beside what is."""
-    lines = ["| what | to be reached | measured | |", "|---|---|---|---|"]
+    lines = ["| what | target | measured | |", "|---|---|---|---|"]
     for name, workload in in_order(kept.get("workloads", {})):
         programs = workload["programs"]
         if workload["target"]:
