@@ -346,7 +346,8 @@ def is_polled(row: ApiRow) -> bool:
     """Whether its latency is the wait that consumers requested, and the broker is quick."""
     latency = row.latency.p99_ns or 0
     is_quick = (row.work.p99_ns or 0) <= (1 - POLLED) * latency
-    return latency >= POLLED_NS and row.waited >= POLLED and is_quick
+    is_long = latency >= POLLED_NS and row.waited >= POLLED
+    return is_long and is_quick and row.exchanges >= ENOUGH
 
 
 RULES: Final = (stalls, followers, slow_brokers, network, quotas, polls, latencies)
