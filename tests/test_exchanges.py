@@ -620,7 +620,7 @@ FETCH_ENDS = {
     "data that came": (10, 30, batch(b"a"), 0, "waited", 30),
     "nothing": (10, 501, b"", 0, "empty", 500),
     "nothing, too soon": (10, 100, b"", 0, "empty", 100),
-    "an error": (10, 30, b"", 1, "error", 0),
+    "an error": (10, 30, b"", 1, "error", None),
 }
 
 
@@ -636,8 +636,8 @@ def test_a_long_poll_ends_with(name: str) -> None:
     )
     row = found_in(talk).rows[1]
     assert row["latency_ns"] == latency_ms * MS
-    assert (row["fetch_class"], row["wait_ns"]) == (fetch_class, wait_ms * MS)
-    assert row["work_ns"] == (latency_ms - wait_ms) * MS
+    expected = (None, None) if wait_ms is None else (wait_ms * MS, (latency_ms - wait_ms) * MS)
+    assert (row["fetch_class"], row["wait_ns"], row["work_ns"]) == (fetch_class, *expected)
 
 
 def test_less_than_min_bytes_is_empty() -> None:
@@ -662,6 +662,28 @@ def test_queue_service_wait_and_work_add_up_to_the_latency() -> None:
     assert [tuple(value // MS for value in row) for row in found.columns(*names)] == [
         (10, 0, 10, 0, 10), (14, 9, 5, 0, 5), (613, 13, 600, 600, 0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "error_code", "wait_ms"),
+    [
+        ("JoinGroup", 5, 0, 40), ("SyncGroup", 3, 0, 40), ("SyncGroup", 3, 27, 40),
+        # Refused at once, so it was the coordinator's time.
+        ("JoinGroup", 5, 79, 0), ("JoinGroup", 5, 25, 0), ("JoinGroup", 5, 14, 0),
+        ("SyncGroup", 3, 22, 0), ("SyncGroup", 3, 25, 0),
+        # At once, or when the group or the member went elsewhere meanwhile.
+        ("JoinGroup", 5, 16, None), ("SyncGroup", 3, 16, None), ("JoinGroup", 5, 82, None),
+    ],
+)  # fmt: skip
+def test_a_group_api_that_is_refused_at_once_did_not_wait(
+    api: str, version: int, error_code: int, wait_ms: int | None
+) -> None:
+    talk = conversation(has_acks=False).client(request(api, version, 1, group_id="g"))
+    talk = talk.broker(response(api, version, 1, error_code=error_code), gap_ns=40 * MS)
+    (row,) = found_in(talk).rows
+    expected = None if wait_ms is None else wait_ms * MS
+    assert row["wait_ns"] == expected
+    assert row["work_ns"] == (None if expected is None else 40 * MS - expected)
 
 
 def test_a_request_sent_after_the_answer_before_it_did_not_queue() -> None:

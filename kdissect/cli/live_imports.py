@@ -15,6 +15,7 @@ from kdissect.errors import KdissectError
 from kdissect.live.credentials import IS_LINUX, all_credentials
 from kdissect.live.privileges import drop_privileges
 from kdissect.protocol.notation import keep_files
+from kdissect.tables.row_writers import writer_classes
 
 # Modules that the stages and Arrow import lazily, on first use.
 LATE: Final = (
@@ -59,6 +60,7 @@ def import_all(modules: Collection[str], tables: Collection[str]) -> None:
                 f"{name} cannot be imported by the user {os.geteuid()}, whom kdissect runs as: "
                 f"{error}; it has to be where that user can read it, for example in /opt/kdissect"
             ) from error
+    writer_classes()
     if "bodies" in tables:
         from kdissect.messages.telemetry import metrics_definition
 

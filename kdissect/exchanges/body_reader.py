@@ -48,7 +48,7 @@ from kdissect.exchanges.fetches import (
     settle_fetch,
 )
 from kdissect.exchanges.groups import GroupProtocols
-from kdissect.exchanges.latency_parts import own_wait_ns, service_ns
+from kdissect.exchanges.latency_parts import group_wait_ns, own_wait_ns
 from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
@@ -207,7 +207,7 @@ class BodyReader:
         if key == API_INIT_PRODUCER_ID:
             settle_producer(exchange.asked, sink.asked)
         if key in (API_JOIN_GROUP, API_SYNC_GROUP):
-            exchange.wait_ns = service_ns(exchange)
+            exchange.wait_ns = group_wait_ns(exchange)
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
                 self.groups.learn(exchange.asked.group_id, exchange.group_protocol)

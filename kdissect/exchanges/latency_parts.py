@@ -7,6 +7,9 @@ from mypy_extensions import i64
 from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.protocol.readers import NULL
 
+NOT_COORDINATOR: Final = 16
+REBALANCE_IN_PROGRESS: Final = 27
+FENCED_INSTANCE_ID: Final = 82
 # In place of the end of the previous answer, if not captured; NULL: there was none.
 UNKNOWN_END: Final[i64] = -1
 
@@ -36,6 +39,19 @@ def own_wait_ns(exchange: Exchange) -> i64:
     if exchange.request_end == NULL or exchange.status & CLOCK_SET:
         return NULL
     return 0 if exchange.response_start >= exchange.request_end else NULL
+
+
+def group_wait_ns(exchange: Exchange) -> i64:
+    """Wait of a JoinGroup or SyncGroup for the other members; NULL if unknown.
+
+    A refusal comes at once, but for those that end a wait.
+    """
+    code = exchange.error_code
+    if code in (0, REBALANCE_IN_PROGRESS):
+        return service_ns(exchange)
+    if code in (NULL, NOT_COORDINATOR, FENCED_INSTANCE_ID):
+        return NULL
+    return own_wait_ns(exchange)
 
 
 def service_ns(exchange: Exchange) -> i64:

@@ -46,8 +46,9 @@ def classify(exchange: Exchange, was_there: i64, record_bytes: i64) -> None:
     service = service_ns(exchange)
     min_bytes = exchange.asked.min_bytes
     if exchange.error_count > 0:
+        # There from the start, or the end of a long poll: leaders change meanwhile.
         exchange.fetch_class = FETCH_ERROR
-        exchange.wait_ns = 0
+        exchange.wait_ns = NULL
     elif record_bytes == 0 or record_bytes < min_bytes:
         exchange.fetch_class = FETCH_EMPTY
         if exchange.asked.max_wait_ms != NULL:

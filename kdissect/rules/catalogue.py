@@ -32,7 +32,8 @@ KINDS: Final = {
     ),
     "failover-blackout": Kind(
         "partitions that had been served could not be written or read until another broker, or "
-        "the same one again, served them; a problem from 1 s on",
+        "the same one again, served them; a problem from 1 s on. One refusal after which nothing "
+        "was tried here is none: the new leader may not be in the capture",
         "See why the old broker lost them, and which client took longest to find the new one.",
         "failovers",
     ),
@@ -43,17 +44,20 @@ KINDS: Final = {
     ),
     "produce-latency-slow-follower": Kind(
         "acks=all: where one follower was the last to replicate, p99 is 50 ms or more, half of it "
-        "until it had fetched, and twice that of other followers",
+        "until it had fetched, twice that of other followers, and its median is no lower than "
+        "theirs; of 10 to 99 requests the longest, as a warning",
         "Look at that broker's disks, network and fetcher threads.",
         "acks",
     ),
     "broker-stalls": Kind(
-        "broker time of overlapping requests, of one client or more, is 0.5 s or longer",
+        "the broker answered nobody for 0.5 s or longer, in the broker time of a request; a "
+        "warning if all that waited was Produce with acks=all, which a follower explains, too",
         "Look at the broker's garbage collection, disks and host at that time.",
         "slowest --of work",
     ),
     "broker-refuses-connections": Kind(
-        "3 connections or more were reset before a byte, or their SYN was never answered",
+        "3 connections or more were reset before a byte, or their SYN was never answered, in a "
+        "capture of both directions",
         "Check whether the broker runs and listens there, and for a firewall in between.",
         "health",
     ),
@@ -139,8 +143,8 @@ KINDS: Final = {
         "commits",
     ),
     "requests-unanswered": Kind(
-        "3 requests or more, and 1 % of them, have no response; APIs that wait for records or for "
-        "other members are left out",
+        "3 requests or more, and 1 % of them, have no response, or none has one; APIs that wait "
+        "for records or for other members are left out",
         "Check whether clients timed out (request.timeout.ms) or the broker stopped.",
         "show",
     ),

@@ -389,8 +389,8 @@ EXCHANGES = Table(
         Column("service_ns", INT64, "ns", "latency - queue", stored=False),
         Column(
             "wait_ns", INT64, "ns",
-            "part of service it asked for: long poll, join wait; null when what tells it was not "
-            "captured",
+            "part of service it asked for: long poll, join wait; null when that was not captured, "
+            "or the response is an error that may have ended a wait",
             source="x.wait_ns",
         ),
         Column("work_ns", INT64, "ns", "service - wait", stored=False),
