@@ -65,12 +65,12 @@ test: $(VENV)/.installed $(VENV)/.developer ## install and run the tests on what
 
 setup: $(VENV)/.installed $(VENV)/.developer ## create .venv with all that developing needs
 
-check: $(VENV)/.developer ## lint, types, import contract and the quick tests, from source
+check: $(VENV)/.developer ## lint, types, import contract and a case of each quick test, from source
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -m "not slow" $(TESTS)
+	KDISSECT_CASES=1 $(BIN)/python -m pytest -q -m "not slow" $(TESTS)
 
 test-all: export KDISSECT_SWEEP = all
 test-all: test ## make test with every case of the sweeps: all captures, generators, commands

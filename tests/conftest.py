@@ -20,6 +20,8 @@ if os.environ.get("CI"):
 
 # Cases of each test marked `sweep` that are run, or "all": others are drawn each time.
 SWEEP = os.environ.get("KDISSECT_SWEEP", "8")
+# Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
+CASES = os.environ.get("KDISSECT_CASES", "")
 SWEEP_SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.randrange(1, 1 << 31)
 
 
@@ -31,24 +33,27 @@ def pytest_report_header() -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print which cases of sweeps were run, and the seed that draws them again."""
+    if CASES:
+        terminalreporter.write_line(f"{CASES} cases of each test, KDISSECT_SEED={SWEEP_SEED}")
+        return
     cases = "all cases" if SWEEP == "all" else f"{SWEEP} cases of each, KDISSECT_SEED={SWEEP_SEED}"
     terminalreporter.write_line(f"sweeps: {cases}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw the cases of sweeps, which are tests of every capture, generator or command."""
-    if SWEEP == "all":
+    if SWEEP == "all" and not CASES:
         return
     sweeps = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sweep"):
+        if CASES or item.get_closest_marker("sweep"):
             sweeps[item.nodeid.partition("[")[0]].append(item)
-    draw = random.Random(SWEEP_SEED)
+    draw, most = random.Random(SWEEP_SEED), int(CASES or SWEEP)
     left_out = {
         id(item)
         for cases in sweeps.values()
-        if len(cases) > int(SWEEP)
-        for item in draw.sample(cases, len(cases) - int(SWEEP))
+        if len(cases) > most
+        for item in draw.sample(cases, len(cases) - most)
     }
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
     items[:] = [item for item in items if id(item) not in left_out]
