@@ -198,10 +198,10 @@ def upgrades(seen: Context) -> Iterator[Finding]:
     """Clients that Kafka 4.0 does not support."""
     for verdict, id_ in VERDICTS.items():
         if rows := seen.grouped("upgrade", lambda row: row["verdict"]).get(verdict):
-            yield _upgrade(seen, id_, rows, verdict == "breaks")
+            yield _upgrade(id_, rows, verdict == "breaks")
 
 
-def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding:
+def _upgrade(id_: str, rows: Chosen, is_certain: bool) -> Finding:
     by_client: dict[str, Rows] = {}
     for row in rows:
         by_client.setdefault(client_of(row), Rows()).append(row)
@@ -213,12 +213,11 @@ def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding
     else:
         rest = f"; and {count(clients - NAMED)} more" if clients > NAMED else ""
         text = f"{count(clients)} clients {word} on Kafka 4.0: {'; '.join(parts)}{rest}"
-    apis = list(dict.fromkeys(str(row["api"]) for row in rows))
     # Brokers without the version close the connection: they run that release already.
-    refused = sum(seen.apis[api].unanswered for api in apis if api in seen.apis)
-    is_refused = is_certain and refused >= FEW and apis != ["Fetch"]
+    refused = rows.total("unanswered")
+    is_refused = is_certain and refused >= FEW
     if is_refused:
-        text += f"; {count(refused)} requests of these APIs got no answer already"
+        text += f"; {count(refused)} requests of these clients and versions got no answer already"
     return Finding(
         id_,
         PROBLEM if is_refused else WARNING if is_certain else NOTICE,

@@ -204,9 +204,11 @@ def upgrade(rows: "ir.Table") -> "ir.Table":
     """Clients with versions that a newer release has removed."""
     is_old = rows.api_version < rows.oldest
     worst = rows.filter(is_old & rows.verdict.isin(("breaks", "may break")))
+    # A fetch may wait for records when its connection ends.
+    worst = worst.mutate(unanswered=(worst.api == "Fetch").ifelse(0, worst.unanswered))
     return worst.select(
         "client", "client_ip", "software", "software_version", "api", "api_version", "verdict",
-        "reason", "oldest", "exchanges", "first_time", "last_time",
+        "reason", "oldest", "exchanges", "unanswered", "first_time", "last_time",
     ).order_by("verdict", "client", "client_ip", "api", "api_version")  # fmt: skip
 
 

@@ -497,12 +497,17 @@ def test_a_capture_in_which_nothing_is_answered_says_so() -> None:
 def test_clients_that_are_refused_already_are_a_problem() -> None:
     row = WHO | {"api": "ListOffsets", "api_version": 0, "verdict": "breaks", "exchanges": 9}
     churn = WHO | {"broker": BROKER, "reconnects": 40, "life_p50_ns": MS, "exchanges": 9}
-    found = judge(seen(api("ListOffsets", 9, unanswered=9), upgrade=[row], health=[churn]))
+    refused = row | {"unanswered": 9}
+    found = judge(seen(api("ListOffsets", 9, unanswered=9), upgrade=[refused], health=[churn]))
     assert ids(found) == ["client-breaks-on-4.0"]
     assert found[0].severity == PROBLEM
-    assert found[0].text.endswith("on Kafka 4.0; 9 requests of these APIs got no answer already")
-    found = judge(seen(api("ListOffsets", 9), upgrade=[row], health=[churn]))
+    assert found[0].text.endswith(
+        "on Kafka 4.0; 9 requests of these clients and versions got no answer already"
+    )
+    # Requests of others, and of newer versions, do not count.
+    found = judge(seen(api("ListOffsets", 9000, unanswered=9), upgrade=[row], health=[churn]))
     assert ids(found) == ["client-breaks-on-4.0", "connection-churn"]
+    assert [one.severity for one in found][:2] == [WARNING, WARNING]
 
 
 def test_many_old_clients_are_one_finding() -> None:

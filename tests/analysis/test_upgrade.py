@@ -57,6 +57,24 @@ def test_a_client_that_does_not_ask_for_versions_breaks(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_only_the_clients_own_requests_are_unanswered(tmp_path: Path) -> None:
+    """Not those of another client or version, nor what a client leaves by a reset of its own."""
+    left: Row = {"outcome": "unanswered", "response_start": None, "response_end": None}
+    hidden = left | {"decode_status": "response-not-captured"}
+    exchanges = [
+        call(1, "Produce", 2), call(2, "Produce", 2, **left),
+        call(3, "Produce", 2, 2), call(4, "Produce", 9, 2, **left),
+        call(5, "Produce", 2, 3, **left),
+        call(6, "Produce", 2, 4, **hidden),
+    ]  # fmt: skip
+    connections = [whole(1, 2), whole(2, 2), whole(3, 1, rst_by="client"), whole(4, 1)]
+    found = asked("upgrade", tmp_path, {"to": "4.0"}, exchanges=exchanges, connections=connections)
+    told = {(row["client"], row["api_version"]): row["unanswered"] for row in found}
+    assert {name: told[name, 2] for name in ("c1", "c2", "c3", "c4")} == {
+        "c1": 1, "c2": 0, "c3": 0, "c4": 0,
+    }  # fmt: skip
+
+
 def test_a_client_that_asks_may_know_a_newer_version(tmp_path: Path) -> None:
     exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
     assert judged(tmp_path, exchanges=exchanges, connections=[whole(1, 2)]) == [

@@ -18,7 +18,7 @@ from kdissect.analysis.dimensions import (
     with_dimensions,
 )
 from kdissect.analysis.fingerprints import JAVA, with_software
-from kdissect.analysis.grouping import listed
+from kdissect.analysis.grouping import is_unanswered, listed
 from kdissect.analysis.question import TEXT, Option, Question, Tables
 from kdissect.errors import KdissectError
 from kdissect.messages.headers import UNSUPPORTED_VERSION
@@ -47,6 +47,10 @@ COLUMNS: Final = (
     Column("software", TEXT, "", "library, see clients"),
     Column("software_version", TEXT, "", "its version, see clients"),
     Column("exchanges", INT64, "", "exchanges of this API and version"),
+    Column(
+        "unanswered", INT64, "",
+        "those without a response, on connections that the client did not reset",
+    ),
     Column("message_format", INT16, "", "oldest format (magic) of the batches in them"),
     Column("asks_versions", BOOL, "", "whether the client asks for versions; null: not seen"),
     Column("broker_release", TEXT, "", "its brokers are of this release or newer"),
@@ -73,6 +77,7 @@ def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) ->
         software=listed(rows.software),
         software_version=listed(rows.software_version),
         exchanges=rows.count(),
+        unanswered=(is_unanswered(rows) & ~rows.is_left.coalesce(False)).sum().coalesce(0),
         message_format=rows.message_format.min(),
         asks_versions=rows.asks_versions.any(),
         is_broker=rows.is_broker.any(),
@@ -141,6 +146,7 @@ def connection_versions(tables: Tables) -> "ir.Table":
         "connection_id", "client_ip", "broker_ip", "broker_port",
         syn_seen=known.syn_seen & ~is_lossy.coalesce(False),
         says=known.client_software_name.notnull(),
+        is_left=(known.rst_by == "client").coalesce(False),
     )  # fmt: skip
     exchanges = tables["all_exchanges"]
     is_answer = (exchanges.outcome == "answered") & (
@@ -164,7 +170,7 @@ def connection_versions(tables: Tables) -> "ir.Table":
         asks_versions=(both.asks | both.says).any().over(group_by=client),
         start_seen=both.syn_seen.coalesce(False).all().over(group_by=client),
         broker_place=both.place.max().over(group_by=["broker_ip", "broker_port"]),
-    ).select("connection_id", "start_seen", "asks_versions", "broker_place")
+    ).select("connection_id", "start_seen", "asks_versions", "broker_place", "is_left")
 
 
 def formats(tables: Tables) -> "ir.Table":
