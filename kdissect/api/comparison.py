@@ -185,7 +185,7 @@ def choice_of(
 
 def rest_of(other: Choice | None, whole: Side, number: int) -> Choice:
     """The side (0 before, 1 after) that is not given: the rest of the source."""
-    assert other is not None  # noqa: S101  # somebody said one of them
+    assert other is not None  # noqa: S101  # the caller gives one of them
     if other.times is None:
         return Choice(f"NOT coalesce((\n{other.condition}\n), false)")
     start, end = other.times

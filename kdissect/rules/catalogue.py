@@ -50,8 +50,8 @@ KINDS: Final = {
         "acks",
     ),
     "broker-stalls": Kind(
-        "the broker answered nobody for 0.5 s or longer, in the broker time of a request; a "
-        "warning if all that waited was Produce with acks=all, which a follower explains, too",
+        "no response of the broker on any connection for 0.5 s or longer, while a request waited; "
+        "a warning if only Produce with acks=all waited, since a slow follower explains that, too",
         "Look at the broker's garbage collection, disks and host at that time.",
         "slowest --of work",
     ),

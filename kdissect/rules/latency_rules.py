@@ -37,7 +37,7 @@ SOME: Final = 10  # exchanges sufficient for a p50
 
 
 def stalls(seen: Context) -> Iterator[Finding]:
-    """Times at which a broker answered nobody, and requests waited for it."""
+    """Times without any response of a broker while requests waited for it."""
     long = [
         row for row in seen.rows("slowest")
         if held_ns(row) >= STALL_NS and row["api"] in OWN
@@ -75,7 +75,7 @@ def is_stall(seen: Context, rows: Rows) -> bool:
 
 
 def held_ns(row: Row) -> int:
-    """Part of the broker time of a request in which the broker answered nobody."""
+    """Part of the broker time of a request without any response of the broker."""
     return min(number(row, "work_ns"), number(row, "silent_ns"))
 
 

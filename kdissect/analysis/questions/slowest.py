@@ -17,7 +17,7 @@ BROKER: Final = Column("broker", "text", "", "address and port of the broker")
 CLIENT_IP: Final = Column("client_ip", "text", "", "address of the client")
 SILENT: Final = Column(
     "silent_ns", INT64, "ns",
-    "longest time in it without any response of the broker, to anyone; null below 100 ms",
+    "longest time in it without a response of the broker on any connection; null below 100 ms",
 )  # fmt: skip
 THROTTLE: Final = Column("throttle_ns", "int64", "ns", "what the broker says it held back")
 # Columns for finding packets in Wireshark come first, where a terminal shows them.
