@@ -1,14 +1,29 @@
 """Percentiles of latency, by what one likes."""
 
+import os
+import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import kdissect
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.execution import ask
 from kdissect.analysis.questions.latency import MEASURES, PARTS, PERCENTILES
 from kdissect.errors import KdissectError
-from tests.analysis.made_tables import MS, START, asked, connection, exchange, write_tables
+from tests.analysis.made_tables import (
+    MS,
+    START,
+    Row,
+    asked,
+    connection,
+    exchange,
+    tables_of,
+    write_tables,
+)  # fmt: skip
 
+SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 QUICKSTART = "captures/quickstart.pcapng"
 
 
@@ -129,3 +144,45 @@ def test_the_slowest_have_their_packets(tmp_path: Path) -> None:
         (29, 58), (28, 56), (27, 54),
     ]  # fmt: skip
     assert rows[0]["broker"] == "10.0.0.9:9092"
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_broker_is_silent_between_its_responses_to_anyone(number: int, tmp_path: Path) -> None:
+    """Compared with each exchange's own look at all times; a condition hides no response."""
+    chance = random.Random(f"{SEED} {number}")
+    exchanges = []
+    for at in range(1, 60):
+        row = exchange(
+            at, chance.choice(["Fetch", "Produce"]), chance.choice([1, 20, 150, 700, 3000]),
+            chance.uniform(0, 8), connection_id=chance.choice([1, 2, 3]),
+        )  # fmt: skip
+        unanswered = {"outcome": "unanswered", "response_start": None, "response_end": None}
+        orphan = {"outcome": "orphan", "request_start": None, "request_end": None}
+        lost = {"latency_ns": None, "work_ns": None}
+        exchanges.append({**row, **chance.choice([{}] * 8 + [unanswered | lost, orphan | lost])})
+    connections = [connection(1), connection(2), connection(3, broker_ip="10.0.0.8")]
+    for where in (None, "api = 'Fetch'"):
+        place = tmp_path / str(where is None)
+        with tables_of(place, where, exchanges=exchanges, connections=connections) as tables:
+            found = ask(QUESTIONS["slowest"], tables, {"number": 100}).to_pylist()
+        assert found
+        expected = {row["exchange_id"]: silence_of(row, exchanges) for row in exchanges}
+        told = {row["exchange_id"]: row["silent_ns"] for row in found}
+        assert told == {name: expected[name] for name in told}, f"seed {SEED}"
+        assert any(told.values())
+
+
+def silence_of(row: Row, exchanges: list[Row]) -> int | None:
+    """Longest time without a response of the broker while the exchange waited."""
+    if row["outcome"] != "answered":
+        return None
+    brokers = {1: "a", 2: "a", 3: "b"}
+    begin, end = row["request_end"], row["response_start"]
+    inside = sorted(
+        other["response_start"]
+        for other in exchanges
+        if brokers[other["connection_id"]] == brokers[row["connection_id"]]
+        and begin < (other["response_start"] or 0) < end
+    )
+    longest: int = max(later - earlier for earlier, later in pairwise([begin, *inside, end]))
+    return longest if longest >= 100 * MS else None
