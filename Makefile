@@ -58,14 +58,19 @@ $(VENV)/.developer: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
 	$(BIN)/kdissect captures/quickstart.pcapng
 
-test: $(VENV)/.installed $(VENV)/.developer ## install and run the tests on what was installed
+# Tests that are named are run as they are, slow ones too.
+test: $(VENV)/.installed $(VENV)/.developer ## install and run the quick tests on what was installed
+ifeq ($(TESTS),tests)
+	@.ci/lanes $(BIN)/python -m "not slow"
+else
 	@TESTED=$(TESTED) .ci/test-installed $(BIN)/python $(TESTS)
+endif
 
 # --- for developers --------------------------------------------------------------------------
 
 setup: $(VENV)/.installed $(VENV)/.developer ## create .venv with all that developing needs
 
-check: $(VENV)/.developer ## lint, types, import contract and a case of each quick test, from source
+check: $(VENV)/.developer ## lint, types, import contract, one case of each test under 50 ms, from source
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -73,7 +78,8 @@ check: $(VENV)/.developer ## lint, types, import contract and a case of each qui
 	KDISSECT_CASES=1 $(BIN)/python -m pytest -q -m "not slow" $(TESTS)
 
 test-all: export KDISSECT_SWEEP = all
-test-all: test ## make test with every case of the sweeps: all captures, generators, commands
+test-all: $(VENV)/.installed $(VENV)/.developer ## the same with slow tests and every case of the sweeps
+	@.ci/lanes $(BIN)/python
 
 test-plain: $(VENV)/.developer ## run the tests on the sources as they are, not compiled
 	$(BIN)/python -m pytest -q $(TESTS)

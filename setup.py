@@ -7,6 +7,7 @@ All are compiled or none: there is no half-built state. docs/decisions/build.md 
 
 import gc
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -35,12 +36,12 @@ COMPILED = """
     messages/interner messages/legacy_records messages/message_sets messages/old_recognition
     messages/partitions messages/record_columns messages/record_headers messages/record_slices
     messages/records messages/request_fields messages/unpacking messages/varints
-    exchanges/body_reader exchanges/broker_side exchanges/connection_state exchanges/exchange
-    exchanges/fetches exchanges/latency_parts exchanges/layout_fit exchanges/long_polls
-    exchanges/memory_budget exchanges/pairing exchanges/partition_merge exchanges/plausibility
-    exchanges/protocol_detection exchanges/request_search exchanges/response_judge
-    exchanges/response_search exchanges/sasl exchanges/shared_ids
-    exchanges/topic_name_resolution
+    exchanges/api_mismatches exchanges/body_reader exchanges/broker_side
+    exchanges/connection_state exchanges/exchange exchanges/fetches exchanges/latency_parts
+    exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/pairing
+    exchanges/partition_merge exchanges/plausibility exchanges/protocol_detection
+    exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
+    exchanges/shared_ids exchanges/topic_name_resolution
     tables/body_rows tables/row_buffers tables/rows tables/shed_counters
     dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
     dissection/pulse dissection/record_writer dissection/row_sink dissection/totals
@@ -60,6 +61,17 @@ UNITS = {
     "messages": ("protocol", "messages"),
     "exchanges": ("exchanges", "tables", "dissection", "checkpoint"),
 }
+# Small functions of mypyc's runtime that are inlined in each unit, by their file: a call of one
+# would take as long as what it does. Helpers that no header declares are `static`.
+INLINED = {
+    "bytes_ops.c": ("CPyBytes_Compare", "Clamp", "CPyBytes_GetSlice"),
+    "dict_ops.c": ("CPyDict_Get", "CPyDict_GetWithNone"),
+    "list_ops.c": ("CPyList_GetItemInt64", "CPyList_SetItemInt64"),
+    "str_ops.c": (
+        "_CPyStr_Equal_NoIdentCheck", "CPyStr_Equal", "CPyStr_EqualLiteral", "CPyStr_IsTrue",
+        "CPyStr_Size_size_t",
+    ),
+}  # fmt: skip
 # gcc's check for misleading indentation alone doubles the time: mypyc indents by up to 616 spaces.
 # No other program overrides a function of the library, so calls inside it can be inlined.
 GCC_OPTIONS = ["-w", "-fvisibility=hidden", "-fno-semantic-interposition"]
@@ -112,7 +124,37 @@ def joined(sources: Sequence[str]) -> list[str]:
     units: dict[str, list[str]] = {}
     for source in sources:
         units.setdefault(_unit(source), []).append(source)
-    return [_write_unit(name, each) for name, each in sorted(units.items())]
+    header = _write_inlined(Path("build"))
+    return [
+        _write_unit(name, each if name == "runtime" else [header, *each])
+        for name, each in sorted(units.items())
+    ]
+
+
+def _write_inlined(runtime: Path) -> str:
+    """The path of a header with the `INLINED` functions, of mypyc's sources there.
+
+    A compiler that does not inline a call of one calls the runtime's: `gnu_inline` never makes
+    another. Without GCC's language, or with the lists of free threading, none is inlined.
+    """
+    parts = ["#include <Python.h>", '#include "CPy.h"']
+    parts += ["#if defined(__GNUC__) && !defined(Py_GIL_DISABLED)"]
+    for file, names in INLINED.items():
+        source = Path(runtime, file).read_text()
+        parts += [_inlined(source, name) for name in names]
+    header = Path(runtime, "inlined_runtime.h")
+    header.write_text("\n".join([*parts, "#endif", ""]))
+    return str(header)
+
+
+def _inlined(source: str, name: str) -> str:
+    """The first definition of a function in C, as one that is only inlined."""
+    found = re.search(rf"^[a-zA-Z][^(\n]*\b{name}\([^{{]*\{{\n.*?^\}}$", source, re.M | re.S)
+    if found is None:
+        sys.exit(f"mypyc's runtime has no {name} any more: see INLINED in setup.py")
+    if found[0].startswith("static "):
+        return found[0]
+    return f"extern inline __attribute__((gnu_inline)) {found[0]}"
 
 
 def _unit(source: str) -> str:

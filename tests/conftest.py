@@ -1,3 +1,4 @@
+import gc
 import os
 import random
 import shutil
@@ -8,6 +9,7 @@ import hypothesis
 import pytest
 
 import kdissect
+from tests.seeds import SEED
 
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=100)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=10_000)
@@ -22,7 +24,10 @@ if os.environ.get("CI"):
 SWEEP = os.environ.get("KDISSECT_SWEEP", "8")
 # Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
 CASES = os.environ.get("KDISSECT_CASES", "")
-SWEEP_SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.randrange(1, 1 << 31)
+# `make check` leaves out what takes long, as `tools.costly_tests` has found; "1" does not.
+IS_COSTLY_RUN = os.environ.get("KDISSECT_COSTLY", "") == "1"
+COSTLY = Path(__file__).with_name("costly.txt")
+JAVA = {"java", "spark"}  # fixtures that start one
 
 
 def pytest_report_header() -> str:
@@ -34,21 +39,23 @@ def pytest_report_header() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print which cases of sweeps were run, and the seed that draws them again."""
     if CASES:
-        terminalreporter.write_line(f"{CASES} cases of each test, KDISSECT_SEED={SWEEP_SEED}")
+        terminalreporter.write_line(f"{CASES} cases of each test, KDISSECT_SEED={SEED}")
         return
-    cases = "all cases" if SWEEP == "all" else f"{SWEEP} cases of each, KDISSECT_SEED={SWEEP_SEED}"
+    cases = "all cases" if SWEEP == "all" else f"{SWEEP} cases of each, KDISSECT_SEED={SEED}"
     terminalreporter.write_line(f"sweeps: {cases}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw the cases of sweeps, which are tests of every capture, generator or command."""
+    if CASES and not IS_COSTLY_RUN:
+        leave_out_costly(config, items)
     if SWEEP == "all" and not CASES:
         return
     sweeps = defaultdict(list)
     for item in items:
         if CASES or item.get_closest_marker("sweep"):
             sweeps[item.nodeid.partition("[")[0]].append(item)
-    draw, most = random.Random(SWEEP_SEED), int(CASES or SWEEP)
+    draw, most = random.Random(SEED), int(CASES or SWEEP)
     left_out = {
         id(item)
         for cases in sweeps.values()
@@ -57,6 +64,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
     items[:] = [item for item in items if id(item) not in left_out]
+
+
+def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    costly = set(COSTLY.read_text().split())
+    left_out = [
+        item
+        for item in items
+        if item.nodeid.partition("[")[0] in costly or JAVA & set(getattr(item, "fixturenames", ()))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    chosen = {id(item) for item in left_out}
+    items[:] = [item for item in items if id(item) not in chosen]
+
+
+def pytest_collection_finish() -> None:
+    """Keep garbage collections from visiting all modules and items, which stay anyway."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

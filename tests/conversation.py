@@ -100,10 +100,10 @@ class Conversation:
         probe = self._packet(is_client, ACK, payload)
         return self._add(replace(probe, sequence=(probe.sequence - 1) % (1 << 32)))
 
-    def close(self) -> "Conversation":
-        """FIN of the client, FIN of the broker, ACK."""
-        first = self._packet(True, FIN | ACK)
-        second = self._packet(False, FIN | ACK)
+    def close(self, is_client: bool = True) -> "Conversation":
+        """FIN of one side, FIN of the other, ACK."""
+        first = self._packet(is_client, FIN | ACK)
+        second = self._packet(not is_client, FIN | ACK)
         acknowledged = (first.sequence + 1) % (1 << 32)
         second = replace(second, acknowledgment=acknowledged)
         last = replace(

@@ -5,7 +5,8 @@ The default leaves all of it whole. A new field of `Limits` needs a case here.
 
 import struct
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tests.capture.writers import Captured, make_pcap
@@ -25,7 +26,7 @@ class Case(NamedTuple):
     `kinds` are those of all problems that are told with the limit.
     """
 
-    capture: bytes
+    capture: Callable[[], bytes]
     limit: int
     roomy: Sequence[str | None]
     small: Sequence[str | None]
@@ -205,60 +206,62 @@ BEHIND_HOLE = ANSWERED + UNANSWERED * 19
 SOME_EARLY = UNKNOWN * 2 + ANSWERED * 2 + ORPHAN * 3
 CASES = {
     "connections": Case(
-        four_connections(), 2, ANSWERED * 5, ANSWERED * 5, ["connection-limit"] * 3
+        four_connections, 2, ANSWERED * 5, ANSWERED * 5, ["connection-limit"] * 3
     ),
-    "idle_seconds": Case(silent(), 60, ANSWERED * 2, ANSWERED * 2, []),
+    "idle_seconds": Case(silent, 60, ANSWERED * 2, ANSWERED * 2, []),
     "reassembly_bytes": Case(
-        holed(20).pcap(), 1000, BEHIND_HOLE, BEHIND_HOLE, ["held-limit", "resync"]
+        holed(20).pcap, 1000, BEHIND_HOLE, BEHIND_HOLE, ["held-limit", "resync"]
     ),
     "reassembly_bytes_in_all": Case(
-        holed(20).pcap(), 1000, BEHIND_HOLE, BEHIND_HOLE, ["held-limit", "resync"]
+        holed(20).pcap, 1000, BEHIND_HOLE, BEHIND_HOLE, ["held-limit", "resync"]
     ),
     "frame_bytes": Case(
-        with_large(3000).pcap(), 2000, ANSWERED * 3, ANSWERED + ORPHAN + ANSWERED,
+        with_large(3000).pcap, 2000, ANSWERED * 3, ANSWERED + ORPHAN + ANSWERED,
         ["bad-frame-size", "resync"],
     ),
     "frame_bytes_in_all": Case(
-        with_large(9000).pcap(), 3000, ANSWERED * 3, ANSWERED * 3, ["frame-held-limit"]
+        with_large(9000).pcap, 3000, ANSWERED * 3, ANSWERED * 3, ["frame-held-limit"]
     ),
     "search_bytes_in_all": Case(
-        from_the_middle(), 1000, ANSWERED * 2, ANSWERED, ["search-limit", "resync", "resync"]
+        from_the_middle, 1000, ANSWERED * 2, ANSWERED, ["search-limit", "resync", "resync"]
     ),
     "pending_requests": Case(
-        slow_broker(), 2, UNANSWERED * 3 + ANSWERED * 2, UNANSWERED * 3 + ANSWERED * 2,
+        slow_broker, 2, UNANSWERED * 3 + ANSWERED * 2, UNANSWERED * 3 + ANSWERED * 2,
         ["pending-limit"],
     ),
-    "unpacked_bytes": Case(produced_packed(), 1000, ANSWERED, ANSWERED, ["corrupt-records"]),
-    "name_wait_bytes": Case(named_late(), 100, ANSWERED * 2, ANSWERED * 2, ["late-topic-name"]),
+    "unpacked_bytes": Case(produced_packed, 1000, ANSWERED, ANSWERED, ["corrupt-records"]),
+    "name_wait_bytes": Case(named_late, 100, ANSWERED * 2, ANSWERED * 2, ["late-topic-name"]),
     "fragment_bytes": Case(
-        interleaved_fragments(), 1400, ANSWERED * 3, ANSWERED * 3, ["ip-fragment"] * 6
+        interleaved_fragments, 1400, ANSWERED * 3, ANSWERED * 3, ["ip-fragment"] * 6
     ),
     "fragmented_packets": Case(
-        interleaved_fragments(), 2, ANSWERED * 3, ANSWERED * 3, ["ip-fragment"] * 6
+        interleaved_fragments, 2, ANSWERED * 3, ANSWERED * 3, ["ip-fragment"] * 6
     ),
     "early_responses": Case(
-        answered_early(), 2, ANSWERED * 4 + ORPHAN, SOME_EARLY, ["early-limit"]
+        answered_early, 2, ANSWERED * 4 + ORPHAN, SOME_EARLY, ["early-limit"]
     ),
     "undecided_frames": Case(
-        undecided(), 2, ANSWERED * 4, ANSWERED * 2, ["undecided-limit", "undecodable-request"]
+        undecided, 2, ANSWERED * 4, ANSWERED * 2, ["undecided-limit", "undecodable-request"]
     ),
     "waiting_bytes_in_all": Case(
-        answered_early(), 600, ANSWERED * 4 + ORPHAN, SOME_EARLY, ["early-limit"]
+        answered_early, 600, ANSWERED * 4 + ORPHAN, SOME_EARLY, ["early-limit"]
     ),
-    "tls_bytes": Case(waiting_tls(), 4000, [], [], ["tls-held-limit"]),
-    "tls_bytes_in_all": Case(waiting_tls(), 4000, [], [], ["tls-held-limit"]),
+    "tls_bytes": Case(waiting_tls, 4000, [], [], ["tls-held-limit"]),
+    "tls_bytes_in_all": Case(waiting_tls, 4000, [], [], ["tls-held-limit"]),
     "pending_bytes_in_all": Case(
-        slow_brokers(), 3000, (UNANSWERED + ANSWERED) * 2, UNANSWERED * 3 + ANSWERED + ORPHAN,
+        slow_brokers, 3000, (UNANSWERED + ANSWERED) * 2, UNANSWERED * 3 + ANSWERED + ORPHAN,
         ["pending-limit"] * 2,
     ),
-    "decoded_bytes": Case(many_partitions(200), 4000, ANSWERED, ANSWERED, ["decoded-limit"] * 2),
+    "decoded_bytes": Case(
+        partial(many_partitions, 200), 4000, ANSWERED, ANSWERED, ["decoded-limit"] * 2
+    ),
     # 16 MiB are always allowed, and 1 GiB of all messages; tables of batches and records unpack
     # each for itself.
     "unpacked_ratio": Case(
-        produced_zeros(17 * MIB, 1), 10, ANSWERED * 2, ANSWERED * 2, ["corrupt-records"]
+        partial(produced_zeros, 17 * MIB, 1), 10, ANSWERED * 2, ANSWERED * 2, ["corrupt-records"]
     ),
     "unpacked_ratio_in_all": Case(
-        produced_zeros(17 * MIB, 32, 4 * MIB), 1, ANSWERED * 33, ANSWERED * 33,
+        partial(produced_zeros, 17 * MIB, 32, 4 * MIB), 1, ANSWERED * 33, ANSWERED * 33,
         ["unpacked-limit"] * 2,
     ),
 }  # fmt: skip

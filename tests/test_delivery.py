@@ -24,6 +24,7 @@ from kdissect.packets.segment import FIN, SYN, Segment, flow_of
 from kdissect.tables.schemas import TABLES, TIME
 from tests.exchange_builders import Found, Row, found_in
 from tests.packets.builders import make_tcp_packet
+from tests.seeds import SEED
 
 CAPTURE = Path(__file__).parents[1] / "captures" / "quickstart.pcapng"
 BROKER_PORT = 9092
@@ -257,7 +258,7 @@ def test_packets_made_again_give_what_the_capture_gives() -> None:
 
 @pytest.mark.parametrize("name", DELIVERIES)
 def test_the_whole_session_gives_the_same_values(name: str) -> None:
-    source = random.Random(name)
+    source = random.Random(f"{SEED} {name}")
     found = found_in(packets_of(DELIVERIES[name](list(session()), source)), has_payload=True)
     assert_same(found, payload_sizes())
     topics = {row["topic"] for rows in values_of(found)["partitions"].values() for row in rows}

@@ -63,8 +63,9 @@ def kinds_of(name: str) -> set[str]:
 @pytest.mark.parametrize("name", Limits._fields)
 def test_every_limit_is_reached_and_told_and_costs_no_more_than_it_must(name: str) -> None:
     case = CASES[name]
-    roomy = run(case.capture, Limits())
-    small = run(case.capture, Limits()._replace(**{name: case.limit}))
+    capture = case.capture()
+    roomy = run(capture, Limits())
+    small = run(capture, Limits()._replace(**{name: case.limit}))
     assert (roomy.outcomes, small.outcomes) == (case.roomy, case.small)
     assert small.kinds == case.kinds
     if name == "idle_seconds":

@@ -16,6 +16,7 @@ pytest.importorskip("pip", reason="tools.matching_wheel uses the packaging that 
 from pip._vendor.packaging.tags import sys_tags
 
 from tools.matching_wheel import differences, matching_wheel
+from tools.pythons import SUPPORTED
 from tools.wheels import DATA, contradictions
 
 ROOT = Path(__file__).parent.parent
@@ -157,7 +158,7 @@ def test_each_compiled_package_is_in_one_unit() -> None:
     assert sorted(grouped) == sorted({name.split("/")[0] for name in compiled})
 
 
-def test_the_classifiers_name_the_pythons_that_wheels_are_made_for() -> None:
+def test_the_same_pythons_are_declared_built_and_tested() -> None:
     import tomllib
 
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -166,6 +167,9 @@ def test_the_classifiers_name_the_pythons_that_wheels_are_made_for() -> None:
     named = [c.removeprefix(prefix) for c in project["project"]["classifiers"] if prefix in c]
     built = project["tool"]["cibuildwheel"]["build"]
     assert built == [f"cp{version.replace('.', '')}-*" for version in named]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == named
+    assert list(SUPPORTED) == named
 
 
 def documents(name: str) -> list[dict[str, object]]:

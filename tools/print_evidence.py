@@ -7,9 +7,8 @@ columns of tables that all of them read. A test compares `files` with what is in
 
 import json
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ibis
 import sqlglot
 from sqlglot import expressions
 from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
@@ -19,11 +18,15 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.duckdb_tables import sql_of
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
 from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, stored_columns
-from kdissect.rules.evidence import EVIDENCE, Evidence, expression
+from kdissect.rules.evidence import EVIDENCE, expression
 from kdissect.rules.preconditions import SPOKEN
 from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 DIALECT = "duckdb"
 
@@ -31,8 +34,9 @@ DIALECT = "duckdb"
 @cache
 def files() -> dict[str, str]:
     """File name → content of every printed file."""
-    queries = {name: query_of(evidence) for name, evidence in EVIDENCE.items()}
-    made = {f"{name}.sql": text_of(EVIDENCE[name], one) for name, one in queries.items()}
+    answers = {name: expression(one, unconditional_tables()) for name, one in EVIDENCE.items()}
+    queries = {name: query_of(answer) for name, answer in answers.items()}
+    made = {f"{name}.sql": text_of(answers[name], one) for name, one in queries.items()}
     read: dict[str, set[str]] = {}
     for one in queries.values():
         for table, columns in columns_read(one).items():
@@ -41,15 +45,15 @@ def files() -> dict[str, str]:
     return made | {COLUMNS: json.dumps(needed, indent=1) + "\n", SPOKEN: spoken_text()}
 
 
-def query_of(evidence: Evidence) -> expressions.Expression:
-    return slim(str(ibis.to_sql(expression(evidence, unconditional_tables()), dialect=DIALECT)))
+def query_of(answer: "ir.Table") -> expressions.Expression:
+    return slim(sql_of(answer.op()))
 
 
-def text_of(evidence: Evidence, query: expressions.Expression) -> str:
+def text_of(answer: "ir.Table", query: expressions.Expression) -> str:
     """The query; around it times become numbers."""
     told = ", ".join(
         f"EPOCH_US({name}) AS {name}" if kind.is_timestamp() else name
-        for name, kind in expression(evidence, unconditional_tables()).schema().items()
+        for name, kind in answer.schema().items()
     )
     return f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
 

@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from kdissect.spark.sessions import environment
+from tests.spark import quick_java
 from tests.spark.killing import ALL_AT_ONCE, DRIVER, EXECUTOR, JVM, WORKER, Place, run
 
 
@@ -30,8 +32,9 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="spark-kills-", dir=chosen.directory))
     failed = 0
     try:
-        for seed in range(chosen.seed, chosen.seed + chosen.rounds):
-            failed += not hold(directory / str(seed), seed, chosen.kills, chosen.master)
+        with environment(quick_java.variables()):
+            for seed in range(chosen.seed, chosen.seed + chosen.rounds):
+                failed += not hold(directory / str(seed), seed, chosen.kills, chosen.master)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     print(json.dumps({"rounds": chosen.rounds, "failed": failed}))

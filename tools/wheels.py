@@ -47,7 +47,9 @@ def build_sdist_and_plain() -> Path:
 def build_compiled(python: Path, sdist: Path) -> None:
     """The compiled wheel for this Python, repaired, in dist/."""
     with tempfile.TemporaryDirectory() as made:
-        pip = (python, "-m", "pip", "--disable-pip-version-check")
+        # The pip of an environment: Debian's Pythons have none of their own.
+        run(python, "-m", "venv", f"{made}/venv")
+        pip = (f"{made}/venv/bin/python", "-m", "pip", "--disable-pip-version-check")
         run(*pip, "wheel", "--no-deps", "-w", made, sdist, compile="require")
         wheel = next(Path(made).glob("*.whl"))
         if sys.platform == "linux":

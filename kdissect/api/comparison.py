@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 NAMES: Final = ("before", "after")
 
 
+class NothingToCompare(KdissectError):
+    """No request of a side meets the condition."""
+
+
 class Side(NamedTuple):
     """One of the two sides: its exchanges, and its time range (ns since 1970)."""
 
@@ -213,6 +217,8 @@ def chosen_side(
     )
     if not whole.exchanges:
         raise KdissectError(f"there is nothing {name}: the source has no requests")
+    if not count and own.exchanges:
+        raise NothingToCompare(f"there is nothing {name}: no request meets {where!r}")
     if not count:
         there = f"{written(whole.first_ns)} to {written(whole.last_ns)}"
         raise KdissectError(f"there is nothing {name}: the source is from {there}")

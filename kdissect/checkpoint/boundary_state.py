@@ -24,6 +24,7 @@ from kdissect.checkpoint.codec.streams import (
     SEGMENTS,
 )
 from kdissect.checkpoint.codec.tls import WATCH
+from kdissect.checkpoint.group_history import LearnedAt
 from kdissect.checkpoint.left_edge import Ended, Prefix
 from kdissect.checkpoint.synchronization import Counted
 from kdissect.encoding.choices import Plain
@@ -54,7 +55,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 8
+VERSION: Final = 10
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -127,10 +128,10 @@ class BoundaryState(NamedTuple):
     of connections that began in the split. `left_open` are to be dissected again. `history_used`
     and `locked` are ids of connections that used the history of others, or are TLS without keys;
     `inside_ended` of all that began and ended in the split. The memory of the last segments
-    (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
-    split, of so many `segments`, has left them. `problems` are of reading and of packets,
-    `link_types` those of packets that are not decoded. `reached` is the position where reading
-    ended, None for a whole file.
+    (`marks` with their places, `chunks`), names and fetch sessions are as the split, of so many
+    `segments`, has left them. `groups` are the protocols learned in it, in its order. `problems`
+    are of reading and of packets, `link_types` those of packets that are not decoded. `reached` is
+    the position where reading ended, None for a whole file.
     """
 
     version: int
@@ -152,7 +153,7 @@ class BoundaryState(NamedTuple):
     chunks: tuple[Chunk, ...]
     segments: int
     names: dict[bytes, str]
-    groups: dict[str, tuple[str, str]]
+    groups: tuple[LearnedAt, ...]
     sessions: dict[tuple[bytes, int], Positions]
     waiting: tuple[Exchange, ...]
     totals: Totals
@@ -200,7 +201,7 @@ def empty_boundary(
     return BoundaryState(
         VERSION, split, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), 0,
-        {}, {}, {}, (), totals, times, reached,
+        {}, (), {}, (), totals, times, reached,
     )  # fmt: skip
 
 
@@ -272,7 +273,9 @@ TOTALS: Final = named(
     problems=TEXT_COUNTS,
 )
 NAMES: Final = Dict(BYTES, TEXT)
-GROUPS: Final = Dict(TEXT, Fixed(TEXT, TEXT))
+PROTOCOL: Final = Fixed(TEXT, TEXT)
+GROUPS: Final = Dict(TEXT, PROTOCOL)
+LEARNED: Final = Fixed(INT, TEXT, PROTOCOL, INT)
 SESSIONS: Final = Dict(Fixed(BYTES, INT), POSITIONS)
 TIMES: Final = named(
     Times,
@@ -301,7 +304,7 @@ BOUNDARY: Final = named(
     chunks=Many(CHUNK, tuple),
     segments=INT,
     names=NAMES,
-    groups=GROUPS,
+    groups=Many(LEARNED, tuple),
     sessions=SESSIONS,
     waiting=Many(EXCHANGE, tuple),
     totals=TOTALS,

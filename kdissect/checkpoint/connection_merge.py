@@ -26,7 +26,7 @@ from kdissect.exchanges.fetches import unknown_mark
 from kdissect.framing.frames import FramingState
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import reverse_flow
-from kdissect.streams.events import INSIDE, Connection, DirectionCounts
+from kdissect.streams.events import INSIDE, UNKNOWN_SIDE, Connection, DirectionCounts
 from kdissect.streams.receiver import Receiver
 
 
@@ -203,6 +203,8 @@ def turn(state: ConnectionState) -> None:
     connection.flow = reverse_flow(connection.flow)
     connection.counts = connection.counts[::-1]
     connection.min_rtt_ns.reverse()
+    if 0 <= connection.ended_by < UNKNOWN_SIDE:
+        connection.ended_by = 1 - connection.ended_by
     state.request_direction = 1 - state.request_direction
     state.probed = (state.probed & 1) << 1 | state.probed >> 1
     for exchange in state.pending:

@@ -36,6 +36,7 @@ from typing import Any, Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from kdissect.checkpoint.group_history import GroupHistory
 from kdissect.checkpoint.split_sink import SplitSink
 from kdissect.checkpoint.synchronization import NOTHING_COUNTED, FramingStates, counted, sync_state
 from kdissect.exchanges.connection_state import ConnectionState
@@ -116,7 +117,7 @@ class LeftEdge:
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "sink", "is_first", "prefixes", "open",
         "count", "size", "born_flows", "born_ids", "ended", "deferred", "history_used_ids",
-        "locked_ids", "inside_ended", "used_flows", "used_again",
+        "locked_ids", "inside_ended", "used_flows", "used_again", "groups",
     )  # fmt: skip
 
     def __init__(
@@ -154,10 +155,13 @@ class LeftEdge:
         # For the first split: flows of all connections, and flows that had more than one.
         self.used_flows: set[bytes] = set()
         self.used_again: set[bytes] = set()
+        self.groups = GroupHistory(exchanges.bodies.groups)
         streams.notes_opened = True
 
     def note(self, segment: Segment) -> Prefix | None:
         """Note a segment, each in turn; return the growing prefix that it extends, if any."""
+        if self.groups.news:
+            self.groups.take(self.count)
         self.count += 1
         if self.streams.repeats:
             repeats, self.streams.repeats = self.streams.repeats, []

@@ -18,6 +18,7 @@ from kdissect.capture.splits import Split, read_split
 from kdissect.checkpoint.boundary_state import BoundaryState, Open, Totals
 from kdissect.checkpoint.connection_merge import Synchronized, opened, turned_state
 from kdissect.checkpoint.corrections import Correction, Corrections
+from kdissect.checkpoint.group_history import GroupReplay
 from kdissect.checkpoint.left_edge import Ended, Prefix
 from kdissect.checkpoint.recent_segments import Rings
 from kdissect.checkpoint.synchronization import counted, sync_state
@@ -201,6 +202,8 @@ class _Step:
             for one_way in (flow, reverse_flow(flow)):
                 self.born.setdefault(one_way, []).append(connection_id)
         self.rings = Rings(self.streams)
+        groups = self.dissector.exchanges.bodies.groups
+        self.groups = GroupReplay(groups, boundary.groups, self._is_replayed)
         self.prefixes = {one: prefix for prefix in boundary.prefixes for one in prefix.ids}
         # The whole's streams of a synchronized connection, by direction in the split.
         self.synchronized_streams: dict[int, tuple[int, int]] = {}
@@ -213,6 +216,7 @@ class _Step:
             self._read_again()
         if not self.is_all_again:
             self._take_over()
+        self.groups.end(self.boundary.segments)
         self._take_rings()
         self.dissector.take_events(self.streams.end_replay(self.boundary.times.now_ns))
         self.corrections.drops_all = self.is_all_again
@@ -267,14 +271,23 @@ class _Step:
         for number, which, place in queue:
             prefix = self.boundary.prefixes[which]
             self.rings.go_to(number)
-            self._replay(prefix.segments[place])
+            self._replay(prefix.segments[place], number)
             self.rings.note(prefix)
             if place == len(prefix.segments) - 1:
                 self._head_ended(prefix)
 
-    def _replay(self, segment: Segment) -> None:
+    def _replay(self, segment: Segment, number: int) -> None:
         self.merger.replayed += 1
+        self.groups.go_to(number)
         self.dissector.take_events(self.streams.feed(segment))
+        self.groups.note(number)
+
+    def _is_replayed(self, connection_id: int, number: int) -> bool:
+        """Whether the whole dissects this segment of a split's connection."""
+        if self.is_all_again or connection_id in self.corrections.dropped:
+            return True
+        prefix = self.prefixes.get(connection_id)
+        return prefix is not None and bool(prefix.places) and number <= prefix.places[-1]
 
     def _head_ended(self, prefix: Prefix) -> None:
         if prefix.segments:
@@ -325,6 +338,7 @@ class _Step:
         """Dissect the packets of flows, or of all, from where they were left."""
         self.merger.read_again += 1
         self.rings.go_back()
+        self.groups.go_back()
         decoder = PacketDecoder()
         number = 0
         for packets in self.merger.reread(self.boundary.split):
@@ -337,7 +351,7 @@ class _Step:
                 first = self.fed.get(flow, -1) if self.is_all_again else self.again.get(flow, -2)
                 if segment.ordinal > first != -2:
                     self.rings.go_to(number)
-                    self._replay(segment)
+                    self._replay(segment, number)
                 elif segment.ordinal == first:
                     self.rings.pass_by(segment, number)
 
@@ -355,8 +369,6 @@ class _Step:
             self._take_ended(ended)
         for one in self.boundary.open:
             self._take_open(one)
-        for group, protocol in self.boundary.groups.items():
-            self.dissector.exchanges.bodies.groups.learn(group, protocol)
         self.dissector.exchanges.names.update(self.boundary.names)
         self._take_sessions()
         for exchange in waiting:

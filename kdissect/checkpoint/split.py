@@ -105,6 +105,7 @@ class SplitRun:
         streams = dissector.streams
         opened, flows = find_open(dissector)
         clock = streams.clock
+        edges.groups.take(int(edges.count))
         # Only the whole knows where a time may be wrong: by the packets on both sides.
         is_whole = (
             dissector.decoder.fragments > 0
@@ -112,6 +113,7 @@ class SplitRun:
             or clock.back_count > 0
             or streams.is_last_odd
             or edges.count == 1
+            or edges.groups.is_too_long
             # A connection that began here ended by silence, and its flow continues: both or neither
             # count.
             or any(flow in edges.prefixes for flow in edges.born_flows)
@@ -145,7 +147,7 @@ class SplitRun:
             chunks=tuple(compared_part(chunk) for chunk in streams.recent.remembered()),
             segments=int(edges.count),
             names=dict(names),
-            groups=bodies.groups.protocols,
+            groups=tuple(edges.groups.learned),
             sessions=bodies.sessions.by_number,
             waiting=tuple(dissector.waiting.waiting()),
         )

@@ -15,7 +15,7 @@ from kdissect.exchanges.latency_parts import UNKNOWN_END
 from kdissect.framing.frames import AT_SIZE, IN_BODY, FramingState
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import DirectionCounts
+from kdissect.streams.events import UNKNOWN_SIDE, DirectionCounts
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.tcp_analysis import RTO_NS
 
@@ -100,7 +100,16 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
         (receiver.timed_position - here, int(receiver.timed_ns))
         if receiver.timed_position >= 0
         else None,
+        end_state(receiver),
     )
+
+
+def end_state(receiver: Receiver) -> tuple[bool, bool, bool] | None:
+    """End of the connection as seen by a direction: ended it, unknown, sent a FIN; None if open."""
+    ended_by = receiver.connection.ended_by
+    if ended_by < 0:
+        return None
+    return ended_by == receiver.direction, ended_by == UNKNOWN_SIDE, receiver.counts.fin_seen
 
 
 def framing_state(framing: FramingState | None) -> tuple[Any, ...] | None:

@@ -9,7 +9,7 @@ from kdissect.analysis.compare.comparison import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
 from kdissect.cli.analyses import ENGINE, MASTER, chosen, click_option, write_rows
 from kdissect.cli.output import chosen_format, destination
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.program import FOUND, NOTHING_FOUND, report
 from kdissect.cli.progress import Progress
 from kdissect.text import human
 
@@ -72,22 +72,26 @@ def command(
     first request), or SQL conditions over the columns of `exchanges`; one alone is compared with
     the rest. Times are UTC. Docs: analysis.md#compare.
     """
-    from kdissect.api.comparison import compare
+    from kdissect.api.comparison import NothingToCompare, compare
 
     sources = sources_of(files, any(text is not None for text in (at, before, after)))
     format_ = chosen_format(format_, path)
     asked = {key: value for key, value in options.items() if value is not None}
-    with Progress(progress) as shown, destination(path, force) as file:
-        found = compare(
-            *sources, at=at, before=before, after=after, where=where, jobs=jobs,
-            engine=engine, master=master, notice=shown.notice,
-            reading={**settings, "progress": shown.report}, **asked,
-        )  # fmt: skip
-        table = chosen(found, columns)
-        if format_ == "table":
-            table = readable(table, found.table["unit"].to_pylist(), columns)
-        shown.clear()
-        write_rows(table.slice(0, limit), format_, file, columns is not None)
+    try:
+        with Progress(progress) as shown, destination(path, force) as file:
+            found = compare(
+                *sources, at=at, before=before, after=after, where=where, jobs=jobs,
+                engine=engine, master=master, notice=shown.notice,
+                reading={**settings, "progress": shown.report}, **asked,
+            )  # fmt: skip
+            table = chosen(found, columns)
+            if format_ == "table":
+                table = readable(table, found.table["unit"].to_pylist(), columns)
+            shown.clear()
+            write_rows(table.slice(0, limit), format_, file, columns is not None)
+    except NothingToCompare as error:
+        report(error)
+        return NOTHING_FOUND
     click.echo(f"kdissect: {explanation(found)}", err=True)
     return FOUND if found.table.num_rows else NOTHING_FOUND
 

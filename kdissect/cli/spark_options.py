@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,13 +15,14 @@ import click
 from kdissect.cli import options
 from kdissect.cli.options import F
 from kdissect.limits import parse_number
-from kdissect.spark.sessions import LOCAL, MEMORY, imported, session
+from kdissect.spark.sessions import LOCAL, MEMORY, failures, imported, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
+INTERRUPTED: Final = threading.Event()  # set by `interrupt`, for this session
 ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
 
 
@@ -37,14 +38,22 @@ class Place:
     def session(self) -> "Iterator[SparkSession]":
         """The active session, else a new one, which is stopped at the end."""
         is_there = imported().getActiveSession() is not None
+        INTERRUPTED.clear()
         with quiet_interrupts() as begin:
             spark = session(self.master, memory=self.memory, settings=self.settings)
             try:
                 begin()
                 yield spark
+            except BaseException as error:
+                if not INTERRUPTED.is_set():
+                    raise
+                if not is_there:
+                    silence(spark)
+                # What an interrupted call leaves behind may fail before its KeyboardInterrupt ends.
+                raise KeyboardInterrupt from error
             finally:
                 if not is_there:
-                    spark.stop()
+                    stop(spark)
 
 
 @contextmanager
@@ -76,7 +85,24 @@ def quiet_interrupts() -> Iterator[Callable[[], None]]:
 def interrupt(*_: object) -> NoReturn:
     """Raise KeyboardInterrupt without a log entry of Py4J (a signal handler)."""
     logging.disable()
+    INTERRUPTED.set()
     raise KeyboardInterrupt
+
+
+def stop(spark: "SparkSession") -> None:
+    """Stop a session; what fails behind an interrupt is a consequence of it."""
+    try:
+        spark.stop()
+    except failures():
+        if not INTERRUPTED.is_set():
+            raise
+
+
+def silence(spark: "SparkSession") -> None:
+    """Keep Spark from logging the tasks that its end kills as failed, with their stack traces."""
+    # The interrupted call may have left its connection to the JVM broken.
+    with suppress(*failures()):
+        spark.sparkContext.setLogLevel("OFF")
 
 
 def pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

@@ -16,6 +16,8 @@ control character, or not UTF-8, in all versions with credentials.
 import re
 from typing import Any, Final
 
+from mypy_extensions import i64
+
 from kdissect.exchanges.exchange import (
     ANSWERED,
     INCOMPLETE,
@@ -39,11 +41,12 @@ HOPELESS: Final = 2
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 NOT_PLAIN: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 MARK: Final = "<withheld,"
+TEXT_FIELDS: Final = tuple(field.name for field in FIELDS if field.is_text)
 
 
-def doubt_of(exchange: Exchange) -> int:
+def doubt_of(exchange: Exchange) -> i64:
     """How doubtful the API of an exchange is."""
-    status = int(exchange.status)
+    status = exchange.status
     misfit = status & MISFIT
     if misfit == REQUEST_FAILED and exchange.outcome == ANSWERED:
         return BELIEVED
@@ -61,9 +64,9 @@ def withhold(exchange: Exchange) -> None:
     doubt = doubt_of(exchange)
     if doubt == BELIEVED:
         return
-    for field in FIELDS:
-        if field.is_text and (text := getattr(exchange.asked, field.name)):
-            setattr(exchange.asked, field.name, kept(text, doubt))
+    for name in TEXT_FIELDS:
+        if text := getattr(exchange.asked, name):
+            setattr(exchange.asked, name, kept(text, doubt))
     if exchange.partitions is not None:
         withhold_topics(exchange.partitions, doubt)
     for error in exchange.errors or ():
@@ -75,7 +78,7 @@ def withhold(exchange: Exchange) -> None:
             error.topic_id = NO_ID
 
 
-def withhold_topics(partitions: Partitions, doubt: int) -> None:
+def withhold_topics(partitions: Partitions, doubt: i64) -> None:
     """Remove topic names; the lists are new ones, as other exchanges may share the old."""
     partitions.topics = [kept(topic, doubt) for topic in partitions.topics]
     if doubt == HOPELESS:
@@ -85,12 +88,14 @@ def withhold_topics(partitions: Partitions, doubt: int) -> None:
     partitions.owns_topics = True
 
 
-def kept(text: str, doubt: int) -> str:
+def kept(text: str, doubt: i64) -> str:
     """The text, or "" if it must not be kept."""
+    if not text:
+        return text
     return "" if doubt == HOPELESS or NOT_PLAIN.search(text) else text
 
 
-def guarded(body: Any, doubt: int) -> Any:
+def guarded(body: Any, doubt: i64) -> Any:
     """Return a decoded body with sizes in place of possible credentials; records are unchanged."""
     if doubt == BELIEVED:
         return body

@@ -210,7 +210,8 @@ class BodyReader:
             exchange.wait_ns = group_wait_ns(exchange)
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
-                self.groups.learn(exchange.asked.group_id, exchange.group_protocol)
+                group_id = exchange.asked.group_id
+                self.groups.note(group_id, exchange.group_protocol, frame.connection.id)
             return
         exchange.wait_ns = own_wait_ns(exchange)
 

@@ -9,18 +9,30 @@ GROUP_LIMIT: Final = 100_000
 SIZE_LIMIT: Final = 16 << 20  # characters of all texts: hostile ones may be long
 
 
+# Group id, protocol type and name, and the connection of the JoinGroup.
+Learned = tuple[str, tuple[str, str], int]
+
+
 class GroupProtocols:
     """Protocol type and name by group id; cleared when `limit` groups are known, or long ones.
 
     Groups of the same name in two clusters share an entry: a SyncGroup soon follows its JoinGroup.
+    While a split is dissected or merged, `news` is a list of what was learned, to be taken.
     """
 
-    __slots__ = ("limit", "protocols", "size")
+    __slots__ = ("limit", "news", "protocols", "size")
 
     def __init__(self, limit: int = GROUP_LIMIT) -> None:
         self.limit = limit
+        self.news: list[Learned] | None = None
         self.protocols: dict[str, tuple[str, str]] = {}
         self.size = 0
+
+    def note(self, group_id: str, protocol: tuple[str, str], connection_id: int) -> None:
+        """Store the protocol that a JoinGroup of this connection told."""
+        self.learn(group_id, protocol)
+        if self.news is not None:
+            self.news.append((group_id, protocol, connection_id))
 
     def learn(self, group_id: str, protocol: tuple[str, str]) -> None:
         """Store the protocol that a group's members agreed on."""
@@ -32,6 +44,13 @@ class GroupProtocols:
             self.protocols = {}
             self.size = size_of(group_id, protocol)
         self.protocols[group_id] = protocol
+
+    def restore(self, protocols: dict[str, tuple[str, str]]) -> None:
+        """Go back to what was known before."""
+        self.protocols = {}
+        self.size = 0
+        for group_id, protocol in protocols.items():
+            self.learn(group_id, protocol)
 
     def find(self, group_id: str) -> tuple[str, str]:
         """Protocol that the group agreed on last; two empty texts if not seen."""

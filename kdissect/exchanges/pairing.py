@@ -520,7 +520,7 @@ class Exchanges:
             self.bodies.miss_answers(state)
         at = position_in_pending(state, data)
         connection = frame.connection
-        if at >= 0 and (connection.counts[frame.direction].gaps > 0 or connection.edge != INSIDE):
+        if at >= 0 and (connection.gaps_in(frame.direction) > 0 or connection.edge != INSIDE):
             at = self._behind_hole(state, at, frame)
         if at < 0:
             connection.use_history(OWN_PAST)
@@ -566,7 +566,7 @@ class Exchanges:
         if not has_shared_id(state, pending[at]):
             return at
         state.connection.use_history(OWN_PAST)
-        if state.connection.counts[frame.direction].gaps == 0:
+        if state.connection.gaps_in(frame.direction) == 0:
             return at
         answer = Answer(self.layout_fit, frame)
         for _ in range(MAX_SHARED):

@@ -10,6 +10,7 @@ from kdissect.messages.partitions import (
     AT_BATCH_COUNT,
     AT_CODEC,
     AT_COMMITTED_OFFSET,
+    AT_CONTROL_COUNT,
     AT_FETCH_OFFSET,
     AT_LEADER_EPOCH,
     AT_PARTITION,
@@ -178,6 +179,7 @@ def absorb_records(answered: Partitions, index: i64, asked: Partitions, row: i64
     of = row * WIDTH
     ours[at + AT_RECORD_BYTES] = theirs[of + AT_RECORD_BYTES]
     ours[at + AT_RECORD_COUNT] = theirs[of + AT_RECORD_COUNT]
+    ours[at + AT_CONTROL_COUNT] = theirs[of + AT_CONTROL_COUNT]
     ours[at + AT_BATCH_COUNT] = theirs[of + AT_BATCH_COUNT]
     ours[at + AT_CODEC] = theirs[of + AT_CODEC]
     if asked.held is not None:

@@ -35,15 +35,16 @@ HOLED: Final = -2
 # Also, whether it was trusted, and more than that.
 TRUSTED: Final = 1
 MORE: Final = 2
-NO_INDICES: Final[list[int]] = []
+NO_INDICES: Final[list[list[int]]] = []
 
 
 class Judge:
     """Judges the guesses of one window, in order.
 
-    `_indices` are those of requests in `pending`, by correlation id. `_fits` are those of frames,
-    by index and layout. A chain that was not believed is not walked again behind a frame behind
-    which it was walked in the same standing: `_ends` holds the result.
+    `_indices` are those of requests in `pending`, by correlation id, a list for each layout that a
+    response may have. `_fits` are those of frames, by index and layout. A chain that was not
+    believed is not walked again behind a frame behind which it was walked in the same standing:
+    `_ends` holds the result.
     """
 
     __slots__ = ("layout_fit", "pending", "window", "_indices", "_fits", "_ends")
@@ -52,9 +53,9 @@ class Judge:
         self.layout_fit = layout_fit
         self.pending = pending
         self.window = window
-        self._indices: dict[int, list[int]] = {}
+        self._indices: dict[int, list[list[int]]] = {}
         for index, exchange in enumerate(pending):
-            self._indices.setdefault(exchange.correlation_id, []).append(index)
+            self._add(index, exchange)
         self._fits: dict[int, int] = {}
         self._ends: dict[int, int] = {}
 
@@ -87,7 +88,9 @@ class Judge:
                 break
             end = at + 4 + size
             correlation_id: i64 = i64(read_i32_be(data, at + 4))
-            index = self._index_of(correlation_id, asked)
+            # Requests may have the same id.
+            asked_for = self._find(correlation_id, asked)
+            index: i64 = asked_for[0] if asked_for else -1
             # Ids may decrease where requests wait in that order: some clients count some APIs
             # separately.
             if correlation_id < before and index < 0:
@@ -98,12 +101,13 @@ class Judge:
                 if self.pending[index].request_start > window.time_at(at) + REORDER_NS:
                     ended = BROKEN
                     break
-                fit = self._fit(at, seen, size, index)
-                while fit == NOT and index >= 0:
-                    # Requests may have the same id.
-                    index = self._index_of(correlation_id, index + 1)
-                    if index >= 0:
-                        fit = self._fit(at, seen, size, index)
+                fit: i64 = NOT
+                for index in asked_for:
+                    fit = self._fit(at, seen, size, index)
+                    if fit != NOT:
+                        break
+                if fit == NOT:
+                    index = -1
                 if end <= seen:
                     trust = TRUST
                 elif at == start and not is_start and fit != LONG:
@@ -163,12 +167,29 @@ class Judge:
         # A chain that does not end with a segment needs more certainty.
         return start if ended & MORE != 0 and not may_be_nested else NOT_HERE
 
-    def _index_of(self, correlation_id: i64, first: i64) -> i64:
-        """Index in ``pending[first:]`` of the request with the id; -1 for none."""
-        for index in self._indices.get(correlation_id, NO_INDICES):
-            if index >= first:
-                return index
-        return -1
+    def _add(self, index: int, exchange: Exchange) -> None:
+        """Add a request, the newest, to those with its id."""
+        layouts = self._indices.setdefault(exchange.correlation_id, [])
+        for indices in layouts:
+            other = self.pending[indices[0]]
+            if (other.api_key, other.api_version) == (exchange.api_key, exchange.api_version):
+                indices.append(index)
+                return
+        layouts.append([index])
+
+    def _find(self, correlation_id: i64, first: i64) -> list[int]:
+        """Indices from `first` on of requests with the id, in order: the first of each layout."""
+        found: list[int] = []
+        for indices in self._indices.get(correlation_id, NO_INDICES):
+            # FRAME_STEPS include the first.
+            self.window.work += len(indices) - 1
+            for index in indices:
+                if index >= first:
+                    found.append(index)
+                    break
+        if len(found) > 1:
+            found.sort()
+        return found
 
     def _fit(self, at: i64, seen: i64, size: i64, index: i64) -> i64:
         """Fit of the frame at `at` as the answer to a request."""

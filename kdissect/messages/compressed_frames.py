@@ -78,8 +78,9 @@ def claimed_snappy_size(data: bytes, start: i64, end: i64) -> i64:
         size |= (byte & 0x7F) << shift
         if byte < 0x80:
             # size < 2**35, end - start < 2**63 / 64: neither product wraps.
-            fits = size * SNAPPY_COPY_SIZE <= (end - position) * SNAPPY_COPY_OUTPUT
-            return size if fits else -1
+            if size * SNAPPY_COPY_SIZE > (end - position) * SNAPPY_COPY_OUTPUT:
+                return -1
+            return size
         shift += 7
     return -1
 
@@ -103,7 +104,9 @@ def claimed_xerial_size(data: bytes, start: i64, end: i64) -> i64:
             return -1
         total += block
         position += size
-    return total if position == end else -1
+    if position != end:
+        return -1
+    return total
 
 
 def claimed_lz4_size(data: bytes, start: i64, end: i64) -> i64:
@@ -229,7 +232,10 @@ def check_zstd_frames(data: bytes, start: i64, end: i64) -> i64:
             position = find_skippable_end(data, position, end)
             continue
         position, size = read_zstd_frame(data, position, end)
-        total = -1 if size < 0 or total < 0 else total + size
+        if size < 0 or total < 0:
+            total = -1
+        else:
+            total += size
     return total
 
 
@@ -240,8 +246,10 @@ def read_zstd_frame(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
         raise CorruptRecords("not a zstd frame", offset=start, data=data, length=4)
     descriptor: i64 = data[start + 4]
     is_single: i64 = 1 if descriptor & ZSTD_SINGLE_SEGMENT else 0
-    dictionary = descriptor & 3
-    at = start + 6 - is_single + (4 if dictionary == 3 else dictionary)
+    dictionary_size = descriptor & 3
+    if dictionary_size == 3:
+        dictionary_size = 4
+    at = start + 6 - is_single + dictionary_size
     width: i64 = 1 << (descriptor >> 6)
     if width == 1:
         width = is_single
@@ -277,7 +285,11 @@ def find_zstd_blocks_end(data: bytes, start: i64, end: i64) -> i64:
         kind = (header >> 1) & 3
         if kind == ZSTD_RESERVED:
             raise CorruptRecords("zstd block of a reserved type", offset=position, data=data)
-        position += 3 + (1 if kind == ZSTD_RLE else header >> 3)
+        position += 3
+        if kind == ZSTD_RLE:
+            position += 1
+        else:
+            position += header >> 3
         if header & 1:
             return position
     raise ends_early("zstd", data, end)

@@ -26,6 +26,7 @@ from kdissect.messages.metadata_topics import (
 from kdissect.messages.partitions import (
     AT_BATCH_COUNT,
     AT_CODEC,
+    AT_CONTROL_COUNT,
     AT_PARTITION,
     AT_RECORD_BYTES,
     AT_RECORD_COUNT,
@@ -125,13 +126,16 @@ class ErrorFact:
 
 @mypyc_attr(acyclic=True)
 class SingleTopic:
-    """Lists of a single topic, shared by all bodies."""
+    """Lists of a single topic, shared by all bodies; `cost` is the memory counted for each."""
 
-    __slots__ = ("topics", "topic_ids")
+    __slots__ = ("topic", "topic_id", "topics", "topic_ids", "cost")
 
-    def __init__(self, topics: list[str], topic_ids: list[bytes]) -> None:
-        self.topics = topics
-        self.topic_ids = topic_ids
+    def __init__(self, topic: str, topic_id: bytes) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.topics = [topic]
+        self.topic_ids = [topic_id]
+        self.cost: i64 = TOPIC_BYTES + text_bytes(topic)
 
 
 class FieldSink(Sink):
@@ -167,6 +171,7 @@ class FieldSink(Sink):
         self.topic_ids: list[bytes] = NO_TOPIC_IDS
         self.owns_topics: bool = False
         self.single_topics: dict[object, SingleTopic] = {}
+        self.latest_single = SingleTopic("", NO_ID)
         self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
         # Texts of the last error, whose memory is counted.
@@ -181,6 +186,19 @@ class FieldSink(Sink):
         self.log_topic_id: bytes = CLUSTER_METADATA_ID
         self.asked = RequestFields()
         self.has_asked: bool = False
+        # Topic of the partition rows that follow; spans differ per body, so compare spans first.
+        self.topic_span: i64 = NULL
+        self.topic_id_span: i64 = NULL
+        self.topic: str = ""
+        self.topic_id: bytes = NO_ID
+        self.is_log: bool = False  # the topic is the cluster's metadata log
+        self.topic_index: i64 = -1  # in `topics`; -1 while it has no partition
+        self.has_records: bool = False
+        self.record_count: i64 = 0
+        self.record_bytes: i64 = 0
+        self.newest_ms: i64 = NULL  # largest timestamp of all batches, if requested
+        # Why entries of a records field were skipped; "" if all are valid.
+        self.corrupt_records: str = ""
         self._forget_rare()
         self.begin()
 
@@ -205,9 +223,11 @@ class FieldSink(Sink):
         self.room = self.limit
         if len(self.cells) > KEPT_ROWS * WIDTH:
             self.cells = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
-        self.topics = NO_TOPICS
-        self.topic_ids = NO_TOPIC_IDS
-        self.held = None
+        if self.topics is not NO_TOPICS:
+            self.topics = NO_TOPICS
+            self.topic_ids = NO_TOPIC_IDS
+            self.owns_topics = False
+            self.held = None
         if self.errors:
             self.errors = []
         if self.record_errors:
@@ -227,21 +247,21 @@ class FieldSink(Sink):
             self.asked.clear()
         self.session_id: i64 = NULL
         self.session_epoch: i64 = NULL
-        self.record_count: i64 = 0
-        self.record_bytes: i64 = 0
-        self.has_records: bool = False
-        self.newest_ms: i64 = NULL  # largest timestamp of all batches, if requested
+        if self.has_records:
+            self.has_records = False
+            self.record_count = 0
+            self.record_bytes = 0
+            self.newest_ms = NULL
+            self.corrupt_records = ""
         if self.has_rare:
             self._forget_rare()
-        # Why entries of a records field were skipped; "" if all are valid.
-        self.corrupt_records: str = ""
-        # Topic of the partition rows that follow; spans differ per body, so compare spans first.
-        self.topic_span: i64 = NULL
-        self.topic_id_span: i64 = NULL
-        self.topic: str = ""
-        self.topic_id: bytes = NO_ID
-        self.is_log: bool = False  # the topic is the cluster's metadata log
-        self.topic_index: i64 = -1  # in `topics`; -1 while it has no partition
+        if self.topic_span != NULL or self.topic_id_span != NULL:
+            self.topic_span = NULL
+            self.topic_id_span = NULL
+            self.topic = ""
+            self.topic_id = NO_ID
+            self.is_log = False
+        self.topic_index = -1
 
     def take_request(self) -> RequestFields:
         """Return the request's fields of the body, now owned by the caller if it has any."""
@@ -270,6 +290,7 @@ class FieldSink(Sink):
         self.row_count = 0
         self.topics = NO_TOPICS
         self.topic_ids = NO_TOPIC_IDS
+        self.owns_topics = False
         self.held = None
         self.topic_index = -1
         return taken
@@ -384,7 +405,7 @@ class FieldSink(Sink):
         self.topic = self.span_text(data, span)
         self.topic_id = NO_ID
         if id_span != NULL:
-            self._set_topic_id(self.interner.kept(data[id_span : id_span + 16]))
+            self._set_topic_id(self.interner.topic_id(data, id_span))
         self.is_log = self.topic == self.log_topic or self.topic_id == self.log_topic_id
 
     def _set_topic_id(self, topic_id: bytes) -> None:
@@ -435,17 +456,17 @@ class FieldSink(Sink):
             return False
         if (self.row_count + 1) * WIDTH > len(self.cells):
             self.cells = more_cells(self.cells, self.max_rows * WIDTH)
-        if self.topic_index < 0:
-            if not self._has_room(TOPIC_BYTES + text_bytes(self.topic)):
-                return False
-            self._add_topic()
-        return True
+        return self.topic_index >= 0 or self._add_topic()
 
-    def _add_topic(self) -> None:
-        """Add the current topic to the rows; most bodies have one topic, of few in total."""
+    def _add_topic(self) -> bool:
+        """Add the current topic to the rows, if there is room.
+
+        Most bodies have one topic, of few in total.
+        """
         if self.topics is NO_TOPICS and len(self.topic) <= LONGEST_NAME:
-            self._add_single_topic()
-            return
+            return self._add_single_topic()
+        if not self._has_room(TOPIC_BYTES + text_bytes(self.topic)):
+            return False
         if not self.owns_topics:
             self.topics = self.topics[:]
             self.topic_ids = self.topic_ids[:]
@@ -453,20 +474,31 @@ class FieldSink(Sink):
         self.topic_index = len(self.topics)
         self.topics.append(self.topic)
         self.topic_ids.append(self.topic_id)
+        return True
 
-    def _add_single_topic(self) -> None:
+    def _add_single_topic(self) -> bool:
+        single = self.latest_single
+        if single.topic is not self.topic or single.topic_id is not self.topic_id:
+            single = self._single_topic()
+            self.latest_single = single
+        if not self._has_room(single.cost):
+            return False
+        self.topics = single.topics
+        self.topic_ids = single.topic_ids
+        self.owns_topics = False
+        self.topic_index = 0
+        return True
+
+    def _single_topic(self) -> SingleTopic:
         # Old versions name a topic of which new ones also give the id.
         key: object = self.topic if self.topic_id is NO_ID else self.topic_id
         known = self.single_topics.get(key)
-        if known is None or known.topics[0] != self.topic:
+        if known is None or known.topic != self.topic:
             if len(self.single_topics) >= SINGLE_TOPICS_LIMIT:
                 self.single_topics = {}
-            known = SingleTopic([self.topic], [self.topic_id])
+            known = SingleTopic(self.topic, self.topic_id)
             self.single_topics[key] = known
-        self.topics = known.topics
-        self.topic_ids = known.topic_ids
-        self.owns_topics = False
-        self.topic_index = 0
+        return known
 
     def add_records(self, data: bytes, span: i64, position: i64, aborted_count: i64) -> None:
         """Process the records at a span, or none for NULL, of the partition added last.
@@ -500,6 +532,7 @@ class FieldSink(Sink):
         at = (self.row_count - 1) * WIDTH
         cells = self.cells
         cells[at + AT_RECORD_COUNT] = counts.records
+        cells[at + AT_CONTROL_COUNT] = counts.controls
         cells[at + AT_BATCH_COUNT] = counts.batches
         cells[at + AT_CODEC] = counts.codec
 

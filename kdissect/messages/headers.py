@@ -120,7 +120,9 @@ def read_fixed_header(data: bytes) -> RequestHeader:
 def response_body_offset(key: i64, version: i64, data: bytes) -> i64:
     """Offset of the body of a response; `key` and `version` are its request's."""
     check_offset(data, 0, 4, "response header")
-    return skip_tags(data, 4) if response_header_version(key, version) == 1 else 4
+    if response_header_version(key, version) == 1:
+        return skip_tags(data, 4)
+    return 4
 
 
 def response_layout_version(key: i64, version: i64, data: bytes) -> i64:

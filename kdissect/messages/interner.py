@@ -2,12 +2,16 @@
 
 from typing import Final
 
+from librt.strings import read_i64_be
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.protocol.readers import text_bytes
 
 # Slots for the most recent ones: a power of 2. They are hashed by their sizes and a few bytes.
 RECENT: Final = 256
+ID_SIZE: Final = 16
+NO_ID: Final = bytes(ID_SIZE)
 RECENT_SIZE: Final = 64  # bytes; longer ones are not names
 # Characters of a text in a table. Kafka reads no string of more than 32 767 bytes, and the longest
 # ones it writes, error messages, have some hundreds.
@@ -22,7 +26,10 @@ class Interner:
     hostile captures cannot make it grow.
     """
 
-    __slots__ = ("texts", "limit", "size", "size_limit", "cut_count", "raws", "raw_texts", "ids")
+    __slots__ = (
+        "texts", "limit", "size", "size_limit", "cut_count", "raws", "raw_texts", "ids",
+        "id_halves",
+    )  # fmt: skip
 
     def __init__(self, limit: i64 = 100_000, size_limit: i64 = 16 << 20) -> None:
         self.texts: dict[bytes, str] = {}
@@ -34,7 +41,9 @@ class Interner:
         # Slots where a text is looked up first, and the bytes of each.
         self.raws: list[bytes] = [b""] * RECENT
         self.raw_texts: list[str] = [""] * RECENT
-        self.ids: list[bytes] = [b""] * RECENT
+        self.ids: list[bytes] = [NO_ID] * RECENT
+        # The two halves of each id, as numbers.
+        self.id_halves: vec[i64] = vec[i64]([0] * (2 * RECENT))
 
     def text(self, raw: bytes) -> str:
         """Decode `raw`; invalid UTF-8 is written with backslash escapes.
@@ -70,11 +79,16 @@ class Interner:
         self.texts[raw] = text
         return text
 
-    def kept(self, topic_id: bytes) -> bytes:
-        """A topic id, nearly always as the object returned for it before."""
-        place: i64 = topic_id[len(topic_id) - 1]
-        known = self.ids[place]
-        if known == topic_id:
-            return known
-        self.ids[place] = topic_id
-        return topic_id
+    def topic_id(self, data: bytes, start: i64) -> bytes:
+        """The topic id at `start`, nearly always as the object returned for it before."""
+        if start + ID_SIZE > len(data):
+            return data[start:]
+        first = read_i64_be(data, start)
+        second = read_i64_be(data, start + 8)
+        place = second & (RECENT - 1)
+        halves = self.id_halves
+        if halves[2 * place] != first or halves[2 * place + 1] != second:
+            halves[2 * place] = first
+            halves[2 * place + 1] = second
+            self.ids[place] = data[start : start + ID_SIZE]
+        return self.ids[place]

@@ -156,6 +156,7 @@ class OldFields:
                 self.unkept_batches += len(scan.batches)
             start = int(scan.next_start)
         row.record_count = int(counts.records)
+        row.control_count = int(counts.controls)
         row.record_bytes = span.end - span.start
         row.batch_count = int(counts.batches)
         row.codec = int(counts.codec)

@@ -80,7 +80,10 @@ FIELDS: Final[tuple[PartitionField, ...]] = (
         answered=("LogStartOffset",),
     ),
     PartitionField(
-        Column("record_count", INT64, "", "records, as the batch headers count them"),
+        Column(
+            "record_count", INT64, "",
+            "records, as the batch headers count them, without those of control batches",
+        ),
         is_counted=True,
     ),
     PartitionField(
@@ -104,6 +107,13 @@ FIELDS: Final[tuple[PartitionField, ...]] = (
         Column("preferred_read_replica", INT32, "", "Fetch: replica the consumer is sent to"),
         answered=("PreferredReadReplica",),
     ),
+    PartitionField(
+        Column(
+            "control_count", INT64, "",
+            "records of control batches (transaction markers), of which consumers get none",
+        ),
+        is_counted=True,
+    ),
 )  # fmt: skip
 
 # Indices in a row of fields that code names. Sizes are bytes, the topic is the index in `topics`
@@ -123,7 +133,8 @@ AT_BATCH_COUNT: Final = 11
 AT_CODEC: Final = 12
 AT_LEADER_EPOCH: Final = 13
 AT_PREFERRED_READ_REPLICA: Final = 14
-WIDTH: Final = 15
+AT_CONTROL_COUNT: Final = 15
+WIDTH: Final = 16
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -139,7 +150,7 @@ class Partition:
         "topic", "topic_id", "partition", "error_code", "base_offset", "fetch_offset",
         "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset",
         "record_count", "record_bytes", "batch_count", "codec", "leader_epoch",
-        "preferred_read_replica", "batches", "records",
+        "preferred_read_replica", "control_count", "batches", "records",
     )  # fmt: skip
 
     def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
@@ -159,6 +170,7 @@ class Partition:
         self.codec: i64 = NULL
         self.leader_epoch: i64 = NULL
         self.preferred_read_replica: i64 = NULL
+        self.control_count: i64 = NULL
         self.batches: list[Batch] | None = None
         self.records: bytes = b""
 
@@ -226,6 +238,7 @@ class Partitions:
         row.codec = cells[at + AT_CODEC]
         row.leader_epoch = cells[at + AT_LEADER_EPOCH]
         row.preferred_read_replica = cells[at + AT_PREFERRED_READ_REPLICA]
+        row.control_count = cells[at + AT_CONTROL_COUNT]
         held = self.batches_of(index)
         if held is not None:
             row.batches = held.batches

@@ -16,7 +16,7 @@ from kdissect.protocol.specs import MAX_VERSION, Definition, parse_versions
 
 CONTROLLED_SHUTDOWN: Final = 7
 API_VERSIONS: Final = 18
-NEVER: Final = 1 << 15  # a first flexible version beyond any int16 version
+NEVER: Final = 255  # no version is flexible
 
 
 class ApiKey(NamedTuple):
@@ -56,9 +56,9 @@ APIS: Final[dict[int, ApiKey]] = {int(row[0]): _read_row(row) for row in read_in
 _NAMES: Final[dict[str, int]] = {
     name.lower(): api.key for api in APIS.values() for name in api.former_names
 } | {api.name.lower(): api.key for api in APIS.values()}
-_FIRST_FLEXIBLE: Final[list[int]] = [
+_FIRST_FLEXIBLE: Final = bytes(
     NEVER if APIS[key].first_flexible < 0 else APIS[key].first_flexible for key in sorted(APIS)
-]
+)
 _HIGHEST: Final[list[int]] = [APIS[key].highest for key in sorted(APIS)]
 # Vendors' forks that add keys of their own; several use the same keys, for other APIs. A vendor is
 # identified by its index here, 0 is none. The definitions of both were read:
@@ -156,7 +156,10 @@ def is_flexible(key: i64, version: i64) -> bool:
 
     Also valid for versions newer than the known ones, as in brokers.
     """
-    return 0 <= key < KEY_COUNT and version >= _FIRST_FLEXIBLE[key]
+    if not 0 <= key < KEY_COUNT:
+        return False
+    first = i64(_FIRST_FLEXIBLE[key])
+    return version >= first and first != NEVER
 
 
 def request_header_version(key: i64, version: i64) -> i64:

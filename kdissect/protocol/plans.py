@@ -75,7 +75,7 @@ class Plan:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
         if sink.takes_fast_paths:
-            generated = self.generated_read()
+            generated = self.generated if self.generated_of is None else self.generated_read()
             if generated is not None:
                 end = read_generated(generated, data, offset, sink)
                 if end != FAILED:

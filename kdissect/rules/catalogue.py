@@ -51,13 +51,14 @@ KINDS: Final = {
     ),
     "broker-stalls": Kind(
         "no response of the broker on any connection for 0.5 s or longer, while a request waited; "
-        "a warning if only Produce with acks=all waited, since a slow follower explains that, too",
+        "a warning if only Produce with acks=all waited, two or more, since a slow follower "
+        "explains that, too",
         "Look at the broker's garbage collection, disks and host at that time.",
         "slowest --of work",
     ),
     "broker-refuses-connections": Kind(
         "3 connections or more were reset before a byte, or their SYN was never answered, in a "
-        "capture of both directions",
+        "capture of both directions; a problem where none went well in ten seconds or more",
         "Check whether the broker runs and listens there, and for a firewall in between.",
         "health",
     ),
@@ -93,7 +94,7 @@ KINDS: Final = {
         "rebalances",
     ),
     "rebalance-storm": Kind(
-        "a group rebalanced 5 times or more, and more than once in 30 s on average, or "
+        "a group rebalanced 5 times or more, more than once in 30 s on average, and its partitions "
         "stalled for a tenth of the time",
         "Find the members that join and leave: crashes, short timeouts, rolling deployments.",
         "rebalances",
@@ -118,8 +119,15 @@ KINDS: Final = {
     ),
     "network-makes-p99": Kind(
         "60 % or more of a client's p99 of 50 ms or more are gone without the exchanges, 3 or "
-        "more, that had retransmissions or full windows, of which there were 3 or more",
-        "Look at the network between the two, and for receivers that do not read (zero windows).",
+        "more, that had retransmissions or full windows, of which there were 3 or more, most of "
+        "them retransmissions",
+        "Look at the network between the two.",
+        "health",
+    ),
+    "receiver-does-not-read": Kind(
+        "the same, where most were full windows: one side, mostly the client, had received what "
+        "was sent and did not read it",
+        "Look for what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health",
     ),
     "throttled-by-quota": Kind(
@@ -138,8 +146,8 @@ KINDS: Final = {
         "lag",
     ),
     "commit-skips-records": Kind(
-        "a group committed beyond what it had been delivered",
-        "Check the committer: an operator's offset reset, or a bug in the client.",
+        "a client committed beyond what its group was given, on a partition that it fetched",
+        "Check the committer: it commits what it did not get, or skips records on purpose.",
         "commits",
     ),
     "requests-unanswered": Kind(
@@ -218,7 +226,7 @@ KINDS: Final = {
         "table problems",
     ),
     "single-record-batches": Kind(
-        "80 % of a client's batches, 100 or more, have one record",
+        "80 % of a client's batches, 100 or more and 20 a second, have one record",
         "Set linger.ms, and do not flush after each record.",
         "traffic --by client",
     ),

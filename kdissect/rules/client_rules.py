@@ -19,12 +19,15 @@ from kdissect.rules.formatting import (
 from kdissect.text.human import count, counted, duration, share
 
 FEW: Final = 3
+# A capture that is shorter does not show whether a broker was just starting.
+STARTING_NS: Final = 10 * SECOND_NS
 NAMED: Final = 2  # old clients that are reported one by one
 CHURN: Final = 20
 SHORT_NS: Final = 10 * SECOND_NS
 OFTEN: Final = 100
 METADATA_SHARE: Final = 0.2
 POLLS_PER_SECOND: Final = 20
+BATCHES_PER_SECOND: Final = 20  # of fewer, those of a few milliseconds are one each
 EMPTY: Final = 0.9
 SINGLE: Final = 0.8
 SKEWED: Final = 0.5
@@ -46,7 +49,9 @@ def refusals(seen: Context) -> Iterator[Finding]:
             broker for broker, rows in failing.items() if is_there == bool(rows.total("exchanges"))
         ]
         if brokers:
-            yield _refused(brokers, seen.chosen("health", is_failing(brokers)), is_there)
+            rows = seen.chosen("health", is_failing(brokers))
+            is_sure = not is_there and seen.span_ns >= STARTING_NS
+            yield _refused(brokers, rows, is_there, PROBLEM if is_sure else WARNING)
 
 
 def is_failing(brokers: Collection[str]) -> Wanted:
@@ -55,7 +60,7 @@ def is_failing(brokers: Collection[str]) -> Wanted:
     return lambda row: str(row["broker"]) in chosen and (row["refused"] or row["no_answer"])
 
 
-def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
+def _refused(brokers: list[str], rows: Chosen, is_there: bool, severity: str) -> Finding:
     refused, silent = rows.total("refused"), rows.total("no_answer")
     parts = [f"refused {counted(refused, 'connection')}"] if refused else []
     parts += [f"did not answer {counted(silent, 'connection')}"] if silent else []
@@ -64,7 +69,7 @@ def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
     ending = "; other connections there went well" if is_there else "; none there ever went well"
     return Finding(
         "broker-refuses-connections",
-        WARNING if is_there else PROBLEM,
+        severity,
         f"{listed(brokers, 'broker')} {' and '.join(parts)} of "
         f"{listed(addresses, 'address', number)}"
         f"{ending}",
@@ -165,7 +170,11 @@ def lonely_records(seen: Context) -> Iterator[Finding]:
     """Producers that do not batch."""
     rows = seen.chosen_named(
         "traffic",
-        lambda row: (row["batches"] or 0) >= OFTEN and (row["single"] or 0) >= SINGLE,
+        lambda row: (
+            number(row, "batches") >= OFTEN
+            and (row["single"] or 0) >= SINGLE
+            and number(row, "batches") * SECOND_NS >= BATCHES_PER_SECOND * seen.span_ns
+        ),
     )
     if rows:
         yield Finding(
@@ -217,7 +226,8 @@ def _upgrade(id_: str, rows: Chosen, is_certain: bool) -> Finding:
     refused = rows.total("unanswered")
     is_refused = is_certain and refused >= FEW
     if is_refused:
-        text += f"; {count(refused)} requests of these clients and versions got no answer already"
+        text += f"; {count(refused)} requests of these clients and versions got no answer already: "
+        text += "brokers closed their connections"
     return Finding(
         id_,
         PROBLEM if is_refused else WARNING if is_certain else NOTICE,

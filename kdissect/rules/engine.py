@@ -22,7 +22,7 @@ from kdissect.rules.catalogue import ERROR
 from kdissect.rules.context import Context
 from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
-from kdissect.rules.formatting import listed
+from kdissect.rules.formatting import listed, named
 from kdissect.text.human import TEXT_LENGTH, count, counted, cut
 
 Rule = Callable[[Context], Iterator[Finding]]
@@ -51,7 +51,10 @@ REBALANCES: Final = (
 )  # fmt: skip
 # Symptom → causes: the first is suppressed when one of the others is found.
 SYMPTOMS: Final = {
-    "broker-slow": ("broker-stalls", "produce-latency-slow-follower", "network-makes-p99"),
+    "broker-slow": (
+        "broker-stalls", "produce-latency-slow-follower", "network-makes-p99",
+        "receiver-does-not-read",
+    ),
     "requests-unanswered": (
         "broker-stalls", "failover-blackout", "produce-sent-again",
     ),
@@ -81,6 +84,9 @@ SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
 ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
 SHOWN: Final = 8
 NOTICES: Final = 2
+ALIKE: Final = 3  # findings of one id and severity that have a sentence each
+# What findings of one id differ in, the first that all of them have.
+ENTITIES: Final = ("group", "transaction", "broker", "client", "topic", "error", "api")
 # Length of a sentence: it names three items at a time, of up to 150 characters each, in two or
 # three places.
 SENTENCE_LENGTH: Final = 1_500
@@ -240,9 +246,39 @@ def healthy(seen: Context, errors: Sequence[Finding]) -> Iterator[Finding]:
 
 def few(found: list[Finding]) -> list[Finding]:
     """The findings for a page: the worst, and a few of the notices."""
-    worse = [one for one in found if one.severity != NOTICE][:SHOWN]
+    worse = merged([one for one in found if one.severity != NOTICE])[:SHOWN]
     usual = [one for one in found if one.id in ("healthy", "latencies")]
     notices = [one for one in found if one.severity == NOTICE and one not in usual]
     # Errors of tools concern their users, and are in the table of errors.
     notices = [one for one in notices if one.id not in ONLY_IN_ALL and ERROR not in one.id]
     return [*worse, *notices[:NOTICES], *usual]
+
+
+def merged(found: Sequence[Finding]) -> list[Finding]:
+    """The findings, with those of an id and severity beyond the first few in one sentence."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        alike.setdefault((one.id, one.severity), []).append(one)
+    return [
+        one
+        for each in alike.values()
+        for one in (each if len(each) <= ALIKE else [*each[: ALIKE - 1], rest_of(each)])
+    ]
+
+
+def rest_of(alike: Sequence[Finding]) -> Finding:
+    """One finding in place of those beyond the first few."""
+    rest = alike[ALIKE - 1 :]
+    entity = next((name for name in ENTITIES if all(name in one.concerns for one in rest)), None)
+    text = f"{counted(len(rest), 'more finding')} of this kind"
+    concerns: dict[str, Any] = {}
+    if entity is not None:
+        names = list(dict.fromkeys(one.concerns[entity] for one in rest))
+        text += f": {entity} {listed([named(str(name)) for name in names], entity)}"
+        concerns = {f"{entity}s": names}
+    first = [one.first_time_ns for one in rest if one.first_time_ns is not None]
+    last = [one.last_time_ns for one in rest if one.last_time_ns is not None]
+    return Finding(
+        rest[0].id, rest[0].severity, text, {"findings": len(rest)}, concerns,
+        min(first, default=None), max(last, default=None), rest[0].packet,
+    )  # fmt: skip

@@ -243,19 +243,21 @@ def _code(seen: Context, name: str, rows: Rows) -> Finding:
 def unanswered(seen: Context) -> Iterator[Finding]:
     """Requests without a response, other than those that wait for another client."""
     rows = [row for row in seen.summary.apis if row.api not in WAITING_APIS and row.api_key >= 0]
-    left, asked = sum(row.unanswered for row in rows), sum(row.exchanges for row in rows)
+    in_flight = seen.signs.in_flight(seen.summary.totals.last_time_ns or 0)
+    left_by = {row.api: row.unanswered - in_flight[row.api] for row in rows}
+    left, asked = sum(left_by.values()), sum(row.exchanges - in_flight[row.api] for row in rows)
     is_some = left >= FEW and left >= UNANSWERED_SHARE * asked
     if not is_some and not (left and left == asked):
         return
-    worst = sorted((row for row in rows if row.unanswered), key=lambda row: -row.unanswered)
-    parts = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
+    worst = sorted((api for api, times in left_by.items() if times), key=lambda api: -left_by[api])
+    parts = ", ".join(f"{count(left_by[api])} {named(api)}" for api in worst[:FEW])
     yield Finding(
         "requests-unanswered",
         WARNING,
         f"{counted(left, 'request')} of {count(asked)} ({share(left, asked)}) got no answer: "
         f"{parts}",
         {"unanswered": left, "share": left / asked},
-        {"apis": [row.api for row in worst]},
+        {"apis": worst},
         seen.summary.totals.first_time_ns,
         seen.summary.totals.last_time_ns,
     )

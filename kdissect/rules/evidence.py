@@ -50,6 +50,11 @@ def errors(rows: "ir.Table") -> "ir.Table":
 def failovers(rows: "ir.Table") -> "ir.Table":
     """Blackouts of all partitions that moved from one broker to another for the same reason."""
     by = ("access", "cause", "old_broker", "refused_by", "new_broker")
+    # Who goes elsewhere after a refusal, and comes back, may have been served by a broker that the
+    # capture does not have.
+    untried_ns = rows.blackout_ns - rows.failing_ns
+    is_away = (rows.new_broker == rows.old_broker) & (untried_ns >= SECOND_NS)
+    rows = rows.filter(~is_away.fill_null(False))
     longest = rows.blackout_ns.fill_null(2**62)
     found = rows.group_by(*by).aggregate(
         blackouts=rows.count(),
@@ -234,7 +239,7 @@ def health(rows: "ir.Table") -> "ir.Table":
         "client", "client_ip", "broker", "connections", "refused", "no_answer", "reset_by_broker",
         "reset_by_client", "reconnects", "life_p50_ns", "retransmitted", "retransmitted_segments",
         "zero_windows", "zero_window_ns", "exchanges", "troubled", "time_p99_ns",
-        "untroubled_p99_ns", "network",
+        "untroubled_p99_ns", "network", "rtt_broker_p50_ns",
     )  # fmt: skip
 
 

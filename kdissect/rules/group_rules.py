@@ -67,10 +67,10 @@ def slow_polls(seen: Context) -> Iterator[Finding]:
 def storms(seen: Context) -> Iterator[Finding]:
     """Groups that rebalance constantly."""
     causes = by_cause(seen, is_real)
-    stalled = by_group(seen, lambda row: is_real(row) and _stopped(row))
     for group, real in by_group(seen, is_real).items():
         times = real.total("rebalances")
-        stopped = stalled[group].total("stopped_ns") if group in stalled else 0
+        # Also while the group had no members: they left, or crashed, and came again.
+        stopped = real.total("all_stopped_ns")
         is_often = times >= STORM and seen.span_ns < times * STORM_EVERY_NS
         if is_often and stopped >= STOPPED * seen.span_ns:
             text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"

@@ -1,14 +1,34 @@
 """Counters beside those of the summary that show which queries are useful."""
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from kdissect.analysis.summary.arrow_columns import integers, is_set, text_groups
+from kdissect.analysis.dimensions import SECOND_NS
+from kdissect.analysis.summary.arrow_columns import (
+    groups,
+    has_text,
+    integers,
+    is_set,
+    text_groups,
+    texts,
+)
 
 NO_ACKS_FIELD: Final = 9  # acks are -1, 0 or 1
 ALL: Final = -1
 FAILED: Final = "failed"  # sasl_outcome
+UNANSWERED: Final = "unanswered"  # outcome
+CAPTURE_ENDED: Final = "capture-end"  # closed_by
+# Before the capture's end: so young a request is in flight, and no client gives it up.
+IN_FLIGHT_NS: Final = SECOND_NS
+MOST_IN_FLIGHT: Final = 10_000
+MOST_PARTITIONS: Final = 10_000
+LONG_LOG: Final = 1_000  # offset of an end behind which a group may be far
+Offsets = npt.NDArray[np.int64]
 
 
 class Indicators:
@@ -20,12 +40,17 @@ class Indicators:
         self.throttled = 0  # exchanges
         self.transactional = 0  # exchanges
         self.furthest_behind = 0  # records between the end of a fetch and the partition's end
-        self.produced_batches = 0
-        self.produced_records = 0
+        self.single_batches = 0  # produced, at the most
+        # By topic and partition: the highest end that was told, and the lowest commit.
+        self._ends: dict[tuple[str, int], int] = {}
+        self._commits: dict[tuple[str, int], int] = {}
         self.resets = 0  # connections
         self.silent = 0  # connections without an exchange
         self.failed_logins = 0  # connections
         self.brokers: set[tuple[str | None, int]] = set()
+        # Unanswered requests of the last second so far: time, connection and API.
+        self._young: list[tuple[int, int, str]] = []
+        self._open: set[int] = set()  # connections at the end of the capture
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count a batch."""
@@ -38,10 +63,32 @@ class Indicators:
         elif table == "members":
             self.members += batch.num_rows
 
+    def in_flight(self, end_ns: int) -> Counter[str]:
+        """API → requests that the end of the capture left without a response."""
+        return Counter(
+            api
+            for time_ns, connection, api in self._young
+            if time_ns > end_ns - IN_FLIGHT_NS and connection in self._open
+        )
+
     def _add_exchanges(self, batch: pa.RecordBatch) -> None:
+        self._add_young(batch)
         self.acks_all += int((integers(batch, "acks", NO_ACKS_FIELD) == ALL).sum())
         self.throttled += int((integers(batch, "throttle_ms", 0) > 0).sum())
         self.transactional += int(is_set(batch, "transactional_id").sum())
+
+    def _add_young(self, batch: pa.RecordBatch) -> None:
+        left = has_text(batch, "outcome", UNANSWERED)
+        if not left.any():
+            return
+        sent, connections = integers(batch, "request_end", 0), integers(batch, "connection_id", -1)
+        names = texts(batch, "api")
+        young = zip(sent[left].tolist(), connections[left].tolist(), names[left], strict=True)
+        self._young += [(time_ns, connection, api or "") for time_ns, connection, api in young]
+        if len(self._young) > MOST_IN_FLIGHT:
+            latest = max(self._young)[0]
+            self._young = [one for one in self._young if one[0] > latest - IN_FLIGHT_NS]
+            del self._young[MOST_IN_FLIGHT:]
 
     def _add_partitions(self, batch: pa.RecordBatch) -> None:
         fetched = is_set(batch, "fetch_offset")
@@ -50,9 +97,43 @@ class Indicators:
         behind = (ends - starts - records)[fetched & (ends >= 0) & (starts >= 0)]
         if len(behind):
             self.furthest_behind = max(self.furthest_behind, int(behind.max()))
-        produced = ~fetched & (records > 0)
-        self.produced_records += int(records[produced].sum())
-        self.produced_batches += int(integers(batch, "batch_count", 0)[produced].sum())
+        batches = integers(batch, "batch_count", 0)
+        has_single = ~fetched & (records > 0) & (records < 2 * batches)
+        self.single_batches += int(batches[has_single].sum())
+        commits = integers(batch, "committed_offset", -1)
+        if (commits >= 0).any() or (ends >= LONG_LOG).any():
+            self._add_offsets(batch, ends, commits)
+
+    def _add_offsets(self, batch: pa.RecordBatch, ends: Offsets, commits: Offsets) -> None:
+        partitions = integers(batch, "partition", -1)
+        for topic, rows in text_groups(batch, "topic"):
+            self._add_topic(self._ends, np.max, topic or "", partitions[rows], ends[rows])
+            self._add_topic(self._commits, np.min, topic or "", partitions[rows], commits[rows])
+
+    def _add_topic(
+        self,
+        kept: dict[tuple[str, int], int],
+        choose: Callable[[Offsets], np.int64],
+        topic: str,
+        partitions: Offsets,
+        offsets: Offsets,
+    ) -> None:
+        known = offsets >= 0
+        offsets = offsets[known]
+        for partition, rows in groups(partitions[known]):
+            key = (topic, int(partition))
+            if key in kept:
+                kept[key] = int(choose(np.append(offsets[rows], kept[key])))
+            elif len(kept) < MOST_PARTITIONS:
+                kept[key] = int(choose(offsets[rows]))
+
+    @property
+    def most_behind(self) -> int:
+        """Records between a partition's end and a commit, at the most; more where not known."""
+        if len(self._commits) >= MOST_PARTITIONS or len(self._ends) >= MOST_PARTITIONS:
+            return max(self._ends.values(), default=0)
+        behind = (self._ends.get(place, 0) - offset for place, offset in self._commits.items())
+        return max(self.furthest_behind, *behind, 0)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self.resets += int(is_set(batch, "rst_by").sum())
@@ -60,6 +141,10 @@ class Indicators:
         for outcome, rows in text_groups(batch, "sasl_outcome"):
             if outcome == FAILED:
                 self.failed_logins += len(rows)
+        ids = integers(batch, "connection_id", -1)
+        for reason, rows in text_groups(batch, "closed_by"):
+            if reason == CAPTURE_ENDED and len(self._open) < MOST_IN_FLIGHT:
+                self._open.update(ids[rows].tolist())
         ports = integers(batch, "broker_port", 0)
         for address, rows in text_groups(batch, "broker_ip"):
             if len(self.brokers) < 2:  # only used to tell one from several

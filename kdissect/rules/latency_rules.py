@@ -1,6 +1,6 @@
 """Findings about latency: brokers, followers, the network, quotas; and typical values."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
@@ -32,6 +32,10 @@ OWN: Final = frozenset((
     "FindCoordinator", "ApiVersions", "DescribeGroups", "ListGroups", "TxnOffsetCommit",
     "OffsetForLeaderEpoch", "DescribeConfigs",
 ))  # fmt: skip
+# Codes of requests to a broker that does not lead any more, or not yet.
+MOVED: Final = frozenset((
+    "NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "LEADER_NOT_AVAILABLE",
+))  # fmt: skip
 ENOUGH: Final = 100  # exchanges sufficient for a p99
 SOME: Final = 10  # exchanges sufficient for a p50
 
@@ -51,7 +55,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
         own = [those for those in episodes if not all(map(is_replicated, those))]
         if own:
             yield _stall(broker, own)
-        elif episodes:
+        elif any(len(those) >= STALL_MANY for those in episodes):
             yield _stall_or_replication(broker, episodes)
 
 
@@ -138,6 +142,8 @@ def followers(seen: Context) -> Iterator[Finding]:
     others = Rows(row for row in known if row is not worst and number(row, "exchanges") >= SOME)
     if not is_slow_follower(worst, others):
         return
+    if number(worst, "exchanges") < ENOUGH and has_moved_leaders(seen):
+        return
     p99, replication = number(worst, "p99_ns"), number(worst, "replication_p99_ns")
     exchanges, slow = number(worst, "exchanges"), number(worst, "slow")
     is_p99 = exchanges >= ENOUGH
@@ -168,6 +174,14 @@ def followers(seen: Context) -> Iterator[Finding]:
     )
 
 
+def has_moved_leaders(seen: Context) -> bool:
+    """Whether clients met changes of leaders: then followers begin to fetch from another one."""
+    return any(
+        row["error"] in MOVED and not PEERS.match(row["client"] or "")
+        for row in seen.every("errors")
+    )
+
+
 def is_slow_follower(row: Row, others: Rows) -> bool:
     """Whether producers wait for a follower, and longer than for the others.
 
@@ -190,10 +204,13 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
     """Brokers that are slow where others are fast, or slow at everything."""
     # Fetches of followers wait for the others, and are among those of their leaders.
     is_cluster = any(PEERS.match(row.client_id) for row in seen.summary.clients)
+    left_out = {"Fetch"} if is_cluster else set()
+    if waits_for_followers(seen):
+        left_out.add("Produce")
+    far = distances(seen)
     judged = [
-        row for row in seen.rows("work")
-        if row["api"] in OWN and not (is_cluster and row["api"] == "Fetch")
-        and number(row, "exchanges") >= SOME
+        at_broker(row, far.get(str(row["broker"]), 0)) for row in seen.rows("work")
+        if row["api"] in OWN - left_out and number(row, "exchanges") >= SOME
     ]  # fmt: skip
     by_broker: dict[str, list[tuple[Row, int | None]]] = {}
     for row in judged:
@@ -208,6 +225,30 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
             by_broker.setdefault(str(row["broker"]), []).append((row, slower_than))
     for broker, found in by_broker.items():
         yield _slow_broker(broker, found)
+
+
+def distances(seen: Context) -> dict[str, int]:
+    """Broker → the longest of its clients' round trips between the tap and the broker, in ns."""
+    found: dict[str, int] = {}
+    for row in seen.every("health"):
+        broker = str(row["broker"])
+        found[broker] = max(found.get(broker, 0), number(row, "rtt_broker_p50_ns"))
+    return found
+
+
+def at_broker(row: Row, round_trip_ns: int) -> Row:
+    """The row with times that are the broker's, where the tap is far from it."""
+    names = ("p50_ns", "p99_ns", "max_ns")
+    return {**row, **{name: max(0, number(row, name) - round_trip_ns) for name in names}}
+
+
+def waits_for_followers(seen: Context) -> bool:
+    """Whether fetches of followers show that Produce with acks=all waits for them."""
+    return any(
+        row["follower"] is not None
+        and number(row, "replication_p99_ns") >= HALF * max(1, number(row, "p99_ns"))
+        for row in seen.rows("acks")
+    )
 
 
 def is_slow(row: Row) -> bool:
@@ -234,28 +275,51 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
 
 
 def network(seen: Context) -> Iterator[Finding]:
-    """Clients whose p99 is dominated by the network."""
-    rows = seen.chosen_named("health", is_degraded)
+    """Clients whose p99 is dominated by the network, or by a side that does not read."""
     totals = seen.summary.network
-    if not rows or not (totals.network_lost_bytes or totals.zero_windows):
+    if totals.network_lost_bytes:
+        yield from _held_up(seen, "network-makes-p99", is_retransmitted)
+    if totals.zero_windows:
+        yield from _held_up(seen, "receiver-does-not-read", is_unread)
+
+
+def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator[Finding]:
+    rows = seen.chosen_named("health", wanted)
+    if not rows:
         return
     longest = rows.largest("time_p99_ns")
     (worst, *_) = seen.chosen_named(
-        "health", lambda row: is_degraded(row) and number(row, "time_p99_ns") == longest
+        "health", lambda row: wanted(row) and number(row, "time_p99_ns") == longest
     )
+    text = f"up to {share(worst['network'], 1)} of p99 of {clients_of(rows)}: "
+    text += f"{duration(worst['time_p99_ns'])}, {duration(worst['untroubled_p99_ns'])} without the "
+    text += f"{counted(number(worst, 'troubled'), 'exchange')} with "
+    if id_ == "network-makes-p99":
+        text = f"The network makes {text}retransmissions or full windows"
+    else:
+        text = f"A side that does not read what it is sent makes {text}full windows"
     yield Finding(
-        "network-makes-p99",
+        id_,
         PROBLEM if number(worst, "time_p99_ns") >= VERY_SLOW_NS else WARNING,
-        f"The network makes up to {share(worst['network'], 1)} of p99 of {clients_of(rows)}: "
-        f"{duration(worst['time_p99_ns'])}, {duration(worst['untroubled_p99_ns'])} without the "
-        f"{counted(number(worst, 'troubled'), 'exchange')} with retransmissions or full windows",
+        text,
         {
             "time_p99_ns": worst["time_p99_ns"], "untroubled_p99_ns": worst["untroubled_p99_ns"],
             "share": worst["network"],
             "retransmitted_segments": rows.total("retransmitted_segments"),
+            "zero_windows": rows.total("zero_windows"),
         },
         their(rows) | column_of("brokers", "broker", rows),
     )  # fmt: skip
+
+
+def is_retransmitted(row: Row) -> bool:
+    """Whether it is the network that dominates a client's p99."""
+    return is_degraded(row) and number(row, "retransmitted_segments") >= number(row, "zero_windows")
+
+
+def is_unread(row: Row) -> bool:
+    """Whether it is full windows: who announces them has what was sent, and does not read it."""
+    return is_degraded(row) and number(row, "retransmitted_segments") < number(row, "zero_windows")
 
 
 def is_degraded(row: Row) -> bool:

@@ -1,8 +1,8 @@
 """Evidence to query: none that would only repeat what the counters show.
 
 A gate is open when the rules on that evidence could find something, judged by counters of the whole
-capture: it may open in vain, but behind a closed one no rule would have found anything. The two
-exceptions are `commits` and `lag`, see there and docs/decisions/findings.md.
+capture: it may open in vain, but behind a closed one no rule would have found anything. The
+exception is `commits`, see there and docs/decisions/findings.md.
 """
 
 import json
@@ -15,7 +15,7 @@ from kdissect.analysis.brokers import FOLLOWER
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.rules.client_rules import CHURN, FEW, OFTEN
+from kdissect.rules.client_rules import CHURN, FEW, OFTEN, SINGLE
 from kdissect.rules.compiled_sql import DIRECTORY
 from kdissect.rules.context import Context
 from kdissect.rules.group_rules import BEHIND
@@ -23,7 +23,6 @@ from kdissect.rules.latency_rules import OWN, SLOW_NS, SOME
 
 LONG_NS: Final = 500 * MS  # a single exchange this long is examined
 GIVEN_UP_NS: Final = SECOND_NS  # no client's request timeout is shorter
-LONELY: Final = 1.5  # records in a batch
 SPOKEN: Final = "spoken.json"
 
 
@@ -75,13 +74,14 @@ def may_repeat(seen: Context) -> bool:
 
 
 def has_commits(seen: Context) -> bool:
-    """Commits of groups with membership events; steady groups are skipped, to save time."""
-    return bool(_of(seen, "OffsetCommit", "TxnOffsetCommit")) and seen.signs.members > 0
+    """What groups with membership events were given; steady ones are skipped, to save time."""
+    apis = _of(seen, "OffsetCommit", "TxnOffsetCommit", "Fetch")
+    return bool(apis) and seen.signs.members > 0
 
 
 def is_behind(seen: Context) -> bool:
-    """Groups with records left behind by a fetch; consumers that do not fetch at all go unseen."""
-    return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.furthest_behind >= BEHIND
+    """Groups whose commits are far behind an end, whatever their members have fetched ahead."""
+    return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.most_behind >= BEHIND
 
 
 def has_old_versions(seen: Context) -> bool:
@@ -95,9 +95,7 @@ def has_old_versions(seen: Context) -> bool:
 
 def has_odd_traffic(seen: Context) -> bool:
     signs = seen.signs
-    lonely = signs.produced_batches >= OFTEN and (
-        signs.produced_records < LONELY * signs.produced_batches
-    )
+    lonely = signs.single_batches >= SINGLE * OFTEN
     metadata = sum(row.exchanges for row in _of(seen, "Metadata"))
     fetches = sum(row.exchanges for row in _of(seen, "Fetch"))
     return signs.throttled > 0 or metadata >= OFTEN or lonely or _per_second(seen, fetches) >= OFTEN
@@ -108,6 +106,8 @@ def is_unhealthy(seen: Context) -> bool:
     sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
     is_degraded = sent_again + network.zero_windows >= FEW
     is_refused = signs.resets >= FEW or signs.silent >= FEW
+    if has_slow_work(seen):
+        return True  # how far brokers are is a part of their times
     return bool(is_degraded or is_refused) or seen.summary.totals.connections > CHURN
 
 

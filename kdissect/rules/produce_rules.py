@@ -9,6 +9,7 @@ from kdissect.rules.context import Context, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
+from kdissect.rules.latency_rules import MOVED
 from kdissect.text.human import count, counted, duration
 
 NO_ANSWER: Final = ("unanswered", "sent again")
@@ -42,9 +43,11 @@ def given_up(seen: Context) -> Iterator[Finding]:
     """Batches that producers gave up."""
     by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
     for error, those in by_error.items():
-        if error in OF_LEADERSHIP and _is_failover(seen):
+        # The last try may have been at a new leader that the capture does not have.
+        if error in MOVED or (error in OF_LEADERSHIP and _is_failover(seen)):
             continue
-        if error in DECIDED and _is_taken_over(seen):
+        # The code says that another producer took over: it is told as such.
+        if error in DECIDED:
             continue
         yield Finding(
             "produce-gave-up",
@@ -169,10 +172,6 @@ def _extent(row: Row) -> str:
 
 def _whose(row: Row) -> str:
     return f"A transaction of {named(row['transactional_id'])} ({client_of(row)})"
-
-
-def _is_taken_over(seen: Context) -> bool:
-    return any(row["outcome"] == "taken over" for row in seen.every("transactions"))
 
 
 def _is_failover(seen: Context) -> bool:

@@ -11,11 +11,12 @@ from kdissect.text.grid import folded
 from kdissect.text.human import duration, share, size, time
 
 LABEL_WIDTH: Final = 12
+PART_WIDTH: Final = 11
 # Part of a latency → its character in the bar, its style, and its description.
 PARTS: Final = {
     "queue": ("░", "warm", "behind earlier requests of its connection"),
-    "asked": ("▒", "dim", "the request let the broker wait so long (long poll)"),
-    "work": ("█", "good", "the broker, and the network between it and the tap"),
+    "wait": ("▒", "dim", "as the request asked it to (long poll)"),
+    "broker time": ("█", "good", "the rest, with the network to the tap"),
 }
 
 
@@ -51,7 +52,7 @@ def slow_lines(row: Slow, now_ns: int, width: int) -> list[Line]:
 
 def parts_of(row: Slow) -> dict[str, int]:
     """Parts of the latency, in ns."""
-    return {"queue": max(0, row.queue_ns), "asked": max(0, row.wait_ns), "work": work_ns(row)}
+    return {"queue": max(0, row.queue_ns), "wait": max(0, row.wait_ns), "broker time": work_ns(row)}
 
 
 def bar(row: Slow, width: int) -> Line:
@@ -76,7 +77,7 @@ def part_lines(row: Slow) -> Iterator[Line]:
     for name, ns in parts.items():
         sign, style, meaning = PARTS[name]
         numbers = f"{duration(ns):>9} {share(ns, whole):>7}"
-        yield [Piece(sign, style), Piece(f" {name:6}{numbers}  "), Piece(meaning, "dim")]
+        yield [Piece(sign, style), Piece(f" {name:{PART_WIDTH}}{numbers}  "), Piece(meaning, "dim")]
 
 
 def labelled(label: str, text: str, width: int, style: str = "") -> list[Line]:

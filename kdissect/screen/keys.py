@@ -26,7 +26,7 @@ KEYS: Final = (
 NOTES: Final = (
     "ex/s: exchanges a second. in: bytes of requests, out: of responses.",
     "Latencies from 100 ms are yellow, from 1 s red; not of APIs that wait by design.",
-    "asked: time that a request let the broker wait, as Fetch does for records.",
+    "wait: time that a request let the broker wait, as Fetch does for records.",
 )
 KEY_WIDTH: Final = 16
 

@@ -204,7 +204,7 @@ CONNECTIONS: Final = View(
         ),
         text_field("waits for", "waiting_api", drop=4),
         counted_field("unanswered", "unanswered", drop=5, style="hot"),
-        counted_field("resent", "retransmits", style="warm"),
+        counted_field("retrans", "retransmits", style="warm"),
         counted_field("0-window", "zero_windows", drop=1, style="warm"),
         number_field(
             "missing", attrgetter("missing_bytes"), size, drop=2, style=alarm("missing_bytes")
@@ -255,8 +255,8 @@ SLOWEST: Final = View(
             style=lambda row: heat(None, row.latency_ns - max(0, row.wait_ns)),
         ),
         number_field("queue", attrgetter("queue_ns"), some_duration, drop=5),
-        number_field("asked", attrgetter("wait_ns"), some_duration, drop=6),
-        number_field("work", work_ns, known_duration),
+        number_field("wait", attrgetter("wait_ns"), some_duration, drop=6),
+        number_field("broker time", work_ns, known_duration),
         number_field("request", attrgetter("request_size"), size, drop=1),
         number_field("response", attrgetter("response_size"), size, drop=1),
         text_field("error", "error", drop=2, style=lambda row: "hot" if row.error else "dim"),

@@ -95,8 +95,9 @@ class KdissectDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # PySpark's
         """Stream reader of the columns of a schema, for captures as they become complete."""
-        from kdissect.spark.source_stream import KdissectStreamReader
+        from kdissect.spark.source_stream import KdissectStreamReader, end_quietly
 
+        end_quietly()
         check_schema(self.table, schema)
         return KdissectStreamReader(
             KdissectReader(self.table, schema, self.options), stream_options(self.options)

@@ -13,13 +13,16 @@ rows come once they are settled; rows are never changed, so topics without a kno
 """
 
 import hashlib
+import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -48,9 +51,27 @@ from kdissect.tables.spool import whole_spool, write_whole
 BATCH: Final = "batch"
 TAPS: Final = "taps"
 BROKEN: Final = "broken"
+# One of them is set by Spark for its Python workers.
+WORKERS: Final = {"PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH"}
 STATE_FILE: Final = re.compile(r"\d{12}\.state", re.ASCII)
 
 Offset = dict[str, Any]
+
+
+def end_quietly() -> None:
+    """Print no stack trace in a worker of Spark when Spark has closed its connection.
+
+    A query that is stopped closes it while its reader waits for the next call. A worker reports all
+    errors there, so an uncaught one is always about the connection itself.
+    """
+    if WORKERS & os.environ.keys():
+        before = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+            if not isinstance(error, (EOFError, ConnectionError)):
+                before(kind, error, at)
+
+        sys.excepthook = hook
 
 
 class RowReader(Protocol):

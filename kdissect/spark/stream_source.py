@@ -26,7 +26,7 @@ from kdissect.dataset.manifest import read_manifest
 from kdissect.dataset.storage import remember, seen
 from kdissect.dataset.taps import first_time_of
 from kdissect.errors import CaptureError
-from kdissect.spark.source_stream import BATCH, Offset
+from kdissect.spark.source_stream import BATCH, Offset, end_quietly
 
 FORMAT: Final = "kdissect-files"
 FILES: Final = "files"
@@ -68,6 +68,7 @@ class CaptureFiles(DataSource):
 
     def streamReader(self, schema: Any) -> "CompleteFiles":  # noqa: N802  # PySpark's name
         """Reader that finds the files."""
+        end_quietly()
         given = self.options
         for one in json.loads(given["stores_secret"]):
             remember(one)

@@ -39,6 +39,7 @@ MAX_BYTES: Final = 1 << 30
 LOOK_S: Final = 0.2
 # Maximum time to wait for the commit of a finished batch.
 COMMIT_S: Final = 10.0
+STARTING: Final = "Initializing sources"  # Spark's message until its workers have started
 
 STREAMING: Final = "org.apache.spark.sql.execution.streaming"  # the logger of queries
 
@@ -152,6 +153,9 @@ def follow(
                 settle(query)
                 query.stop()
                 return
+    except KeyboardInterrupt:
+        silence()
+        raise
     except failures() as error:
         if batches.error is not None:
             raise batches.error from error
@@ -171,9 +175,15 @@ def silenced(spark: "SparkSession") -> Iterator[None]:
 
 
 def settle(query: "StreamingQuery") -> None:
-    """Wait for the commit of a finished batch; otherwise it would be checked once more."""
+    """Wait for a query that still starts, and for the commit of a finished batch.
+
+    A worker that starts while its query is stopped prints a stack trace; without the commit the
+    batch would be checked once more.
+    """
     for _ in range(int(COMMIT_S / LOOK_S)):
-        if not query.isActive or not query.status["isTriggerActive"]:
+        status = query.status
+        is_busy = status["isTriggerActive"] or status["message"] == STARTING
+        if not query.isActive or not is_busy:
             return
         time.sleep(LOOK_S)
 

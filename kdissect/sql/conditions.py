@@ -1,8 +1,9 @@
 """User conditions (``--where``, ``--having``): one SQL expression, checked before it is run.
 
 DuckDB's own parser returns the syntax tree, which is checked against an allowlist: columns,
-constants, operators, casts, the functions of `functions.FUNCTIONS`, and subqueries of tables that
-the caller names. Everything else is rejected, including features of later DuckDB versions.
+constants, operators, casts to `functions.TYPES`, the functions of `functions.FUNCTIONS`, and
+subqueries of tables that the caller names. Everything else is rejected, including features of later
+DuckDB versions.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from kdissect.errors import KdissectError
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.functions import FUNCTIONS, refused_function, words
+from kdissect.sql.functions import FUNCTIONS, TYPES, refused_function, words
 
 Node = Mapping[str, Any]
 
@@ -38,6 +39,10 @@ NAMES: Final = {
 }
 MAIN: Final = "main"  # the schema that DuckDB 1 puts before list_value
 ONE: Final = "a condition is one SQL expression"
+TOO_DEEP: Final = "the condition is nested too deeply"
+# Levels of lists and objects in a tree. The JSON reader's own limit differs between Pythons: below
+# 1000 in 3.11, 10 000 in 3.13.
+MOST_LEVELS: Final = 800
 # Parts of a SELECT that an expression alone leaves empty.
 REST: Final = (
     "where_clause", "group_expressions", "group_sets", "having", "sample", "qualify", "modifiers",
@@ -67,14 +72,27 @@ def refusal_of(text: str, tables: tuple[str, ...]) -> str | None:
     try:
         tree = json.loads(alone)
     except RecursionError:
-        return "the condition is nested too deeply"
+        return TOO_DEEP
     if tree["error"]:
         # DuckDB parses other statements too, but returns trees of queries only.
         is_syntax = tree["error_type"] == "parser"
         return f"Parser Error: {first_line(tree['error_message'])}" if is_syntax else ONE
+    if not has_levels(tree, MOST_LEVELS):
+        return TOO_DEEP
     if not is_expression(tree["statements"]) or PLACES.sub("", alone) != PLACES.sub("", enclosed):
         return ONE
     return next(refusals(tree["statements"][0]["node"]["select_list"], tables), None)
+
+
+def has_levels(tree: Node, most: int) -> bool:
+    """Whether a tree has `most` levels or fewer."""
+    level: list[Any] = [tree]
+    for _ in range(most):
+        inner = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [part for parts in inner for part in parts if isinstance(part, dict | list)]
+        if not level:
+            return True
+    return False
 
 
 def is_expression(statements: list[Node]) -> bool:
@@ -128,7 +146,7 @@ def refused_expression(kind: str, part: Node) -> str | None:
         return f"{name or NAMES.get(kind, kind)} is not allowed in a condition"
     if kind == "FUNCTION":
         return refused_call(part)
-    return None
+    return refused_type(part) if kind == "TYPE" else None
 
 
 def refused_call(part: Node) -> str | None:
@@ -137,6 +155,14 @@ def refused_call(part: Node) -> str | None:
     if names[-1].lower() not in FUNCTIONS or names[:-1] not in ([], [MAIN]):
         return refused_function(".".join(names))
     return None
+
+
+def refused_type(part: Node) -> str | None:
+    """Reason why a value may not be cast to a type, None if it may; ``ATTACH 'file'`` is a cast."""
+    names = path_of(part, "type_name")
+    if len(names) == 1 and names[0].lower() in TYPES:
+        return None
+    return f"the type {'.'.join(names)} is not allowed in a condition"
 
 
 def refused_table(part: Node, tables: Collection[str]) -> str | None:

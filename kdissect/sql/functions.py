@@ -13,6 +13,16 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Types that a value may be cast to, with their aliases.
+TYPES: Final = words(
+    "array bigint binary bit bitstring blob bool boolean bpchar bytea char date datetime dec "
+    "decimal double enum float float4 float8 guid hugeint int int1 int128 int16 int2 int32 int4 "
+    "int64 int8 integer integral interval json list logical long map null numeric nvarchar oid "
+    "real row short signed smallint string struct text time time_ns timestamp timestamp_ms "
+    "timestamp_ns timestamp_s timestamp_us timestamptz timestamptz_ns timetz tinyint tuple "
+    "ubigint uhugeint uint128 uint16 uint32 uint64 uint8 uinteger union usmallint utinyint uuid "
+    "varbinary varchar varint"
+) | {"time with time zone", "timestamp with time zone"}
 # Names in DuckDB's parser: the operators, and the translation of its notation for lists and so on.
 OPERATORS: Final = words(
     "! !~~ !~~* % & && * ** + - -> ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ "

@@ -570,6 +570,8 @@ class Streams:
         flags = segment.flags
         sequence = segment.sequence
         receiver.count(segment)
+        if flags & (FIN | RST) or receiver.connection.ended_by >= 0:
+            receiver.note_end(segment)
         if flags & SYN:
             note_syn(receiver, segment)
             sequence = (sequence + 1) & MASK

@@ -32,6 +32,8 @@ SYNCHRONIZED: Final = (
 # `Connection.history_used`, bits: which history beyond the split was needed.
 OWN_PAST: Final = 1  # of the connection
 SHARED_PAST: Final = 2  # of others
+# Of `Connection.ended_by`: the other side may have ended first, which was not captured.
+UNKNOWN_SIDE: Final = 2
 
 # Added to `Connection.tcp_events` by one segment: two counts in one number, so that a single
 # difference between two moments yields both.
@@ -105,8 +107,8 @@ class Connection:
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
         "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "rtt_ns", "counts",
-        "tcp_events", "closed_by", "clear_directions", "edge", "history_used", "given", "epoch",
-        "clock_steps", "unframed",
+        "tcp_events", "closed_by", "ended_by", "clear_directions", "edge", "history_used", "given",
+        "epoch", "clock_steps", "unframed",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +135,8 @@ class Connection:
         self.epoch: i64 = 0
         self.clock_steps: i64 = 0
         self.closed_by: str = ""
+        # Direction of the first FIN or RST; -1 while there is none, UNKNOWN_SIDE.
+        self.ended_by: i64 = -1
         self.clear_directions: i64 = 0
         self.edge: i64 = INSIDE
         self.history_used: i64 = 0
@@ -144,6 +148,11 @@ class Connection:
     def use_history(self, history: i64) -> None:
         """Note that a result depends on what was before: OWN_PAST or SHARED_PAST."""
         self.history_used |= history
+
+    def gaps_in(self, direction: i64) -> i64:
+        """Gaps in one direction."""
+        # Compiled, a tuple is boxed for a variable index.
+        return self.counts[0].gaps if direction == 0 else self.counts[1].gaps
 
     def refresh_rtt(self) -> None:
         """Update `rtt_ns`, after one of its parts got smaller or known."""

@@ -31,7 +31,15 @@ from mypy_extensions import i64
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, Segment
 from kdissect.streams.acknowledged import Acknowledged
-from kdissect.streams.events import OWN_PAST, RETRANSMISSION, Chunk, Connection, Event, Gap
+from kdissect.streams.events import (
+    OWN_PAST,
+    RETRANSMISSION,
+    UNKNOWN_SIDE,
+    Chunk,
+    Connection,
+    Event,
+    Gap,
+)
 from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
 from kdissect.streams.recent_chunks import RecentChunks
 from kdissect.streams.sequence import advance, distance
@@ -137,6 +145,20 @@ class Receiver:
             return True
         peer_ahead = distance(segment.acknowledgment, self.peer.next_sequence)
         return peer_ahead < -FAR_BYTES or peer_ahead > FAR_BYTES
+
+    def note_end(self, segment: Segment) -> None:
+        """Note who ended the connection, at its first FIN or RST and every segment since.
+
+        Where a side acknowledges more than was captured, the peer's FIN may have come before its
+        own.
+        """
+        connection, peer = self.connection, self.peer
+        if connection.ended_by < 0:
+            connection.ended_by = self.direction if peer.next_sequence >= 0 else UNKNOWN_SIDE
+        if connection.ended_by != self.direction or peer.counts.fin_seen:
+            return
+        if segment.flags & ACK and distance(segment.acknowledgment, peer.next_sequence) > 0:
+            connection.ended_by = UNKNOWN_SIDE
 
     def is_new_acknowledgment(self, segment: Segment) -> bool:
         """Whether a segment without payload acknowledges more than the one before it."""

@@ -346,7 +346,7 @@ def partition_columns(
 ) -> Columns:
     """Columns of partitions: runs, and cells without their first, which is the run's topic."""
     runs = builder.memory.turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
-    cells = np.frombuffer(rows.cells.getvalue(), np.int64).reshape(rows.count, WIDTH)
+    cells = np.frombuffer(memoryview(rows.cells), np.int64).reshape(rows.count, WIDTH)
     by_name = dict(zip(names, runs, strict=False))
     own = names[PARTITION_RUN:]
     by_name |= dict(zip(own, builder.memory.turned(cells[:, 1:]), strict=True))
@@ -443,7 +443,7 @@ def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) 
     NULL becomes null, equal texts become one.
     """
     missing = values == NULL
-    indices = np.where(missing, 0, values).astype("<i4")
+    indices = values.astype("<i4")  # of NULL, the lower 32 bits are 0
     unique = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     if len(unique) < len(texts):
         indices = np.array([unique[text] for text in texts], "<i4")[indices]

@@ -20,7 +20,7 @@ from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.messages.records import Batch
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import OPENER, DirectionCounts
+from kdissect.streams.events import OPENER, UNKNOWN_SIDE, DirectionCounts
 from kdissect.tls.session_properties import SessionProperties
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
@@ -33,17 +33,25 @@ VENDOR_BASE: Final = 16
 class Texts:
     """The dictionary of one text column of one batch: text → index, in order of appearance.
 
-    `size` is the total number of characters.
+    `size` is the total number of characters. The text of a row is often that of the row before.
     """
 
-    __slots__ = ("indices", "size")
+    __slots__ = ("indices", "size", "_latest", "_latest_index")
 
     def __init__(self) -> None:
         self.indices: dict[str, int] = {}
         self.size: i64 = 0
+        self._latest: str | None = None
+        self._latest_index: i64 = 0
 
     def index(self, text: str) -> i64:
         """Index of `text`, added if new."""
+        if text is not self._latest:
+            self._latest = text
+            self._latest_index = self._index(text)
+        return self._latest_index
+
+    def _index(self, text: str) -> i64:
         known = self.indices.get(text)
         if known is not None:
             return known
@@ -64,13 +72,21 @@ class Texts:
 class TopicIds:
     """The dictionary of a topic_id column: 16 raw bytes → index; the text form is computed once."""
 
-    __slots__ = ("indices",)
+    __slots__ = ("indices", "_latest", "_latest_index")
 
     def __init__(self) -> None:
         self.indices: dict[bytes, int] = {}
+        self._latest: bytes = NO_ID
+        self._latest_index: i64 = NULL
 
     def index_or_null(self, topic_id: bytes) -> i64:
         """Index of `topic_id`, added if new; NULL for the zero id."""
+        if topic_id is not self._latest:
+            self._latest = topic_id
+            self._latest_index = self._index_or_null(topic_id)
+        return self._latest_index
+
+    def _index_or_null(self, topic_id: bytes) -> i64:
         if topic_id == NO_ID:
             return NULL
         known = self.indices.get(topic_id)
@@ -159,6 +175,13 @@ class ConnectionRow:
         """Side that reset the connection; "" for none."""
         return "client" if self.to_broker.rst_seen else "broker" if self.to_client.rst_seen else ""
 
+    def ended_by(self) -> str:
+        """Side that sent the first FIN or RST; "" for none, and where that is not known."""
+        direction: i64 = self.connection.ended_by
+        if direction < 0 or direction == UNKNOWN_SIDE:
+            return ""
+        return "client" if direction == self.up else "broker"
+
 
 class ConnectionWriter:
     """Writes rows of `connections`."""
@@ -244,7 +267,9 @@ def partition_count(x: Exchange) -> i64:
     if x.topic_count == NULL:
         return NULL
     partitions = x.partitions
-    return 0 if partitions is None else partitions.count + partitions.unkept
+    if partitions is None:
+        return 0
+    return partitions.count + partitions.unkept
 
 
 def retransmitted_bytes(counts: DirectionCounts) -> i64:

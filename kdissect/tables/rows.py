@@ -6,8 +6,8 @@ indices into a dictionary of the batch. `batches.py` turns the buffer into Arrow
 
 from typing import Final, cast
 
-from librt.strings import BytesWriter, write_i64_le
-from librt.vecs import vec
+from librt.strings import write_i64_le
+from librt.vecs import extend, vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
@@ -38,10 +38,7 @@ __all__ = [
     "RecordRows", "Rows", "aborted_or_null",
 ]  # fmt: skip
 
-# From this many partitions on it is faster to copy their cells through a bytes object.
-MANY_ROWS: Final = 8
 HEADER_BYTES: Final = 150  # a record's header as a pair, approximately
-COPIED_ROWS: Final = 16_384  # at once: 2 MB
 
 
 class ExchangeRows(Rows):
@@ -67,7 +64,7 @@ class PartitionRows(Rows):
     def __init__(self) -> None:
         super().__init__()
         self.writer = cast(PartitionWriter, new_writer("partitions", self))
-        self.cells = BytesWriter()
+        self.cells: vec[i64] = vec[i64]()
 
     def add(self, x: Exchange) -> None:
         """Append the topic-partitions of an exchange."""
@@ -83,28 +80,12 @@ class PartitionRows(Rows):
                 self._add_run(x, partitions, cells[start], (at - start) // WIDTH)
                 start = at
         self.count += partitions.count
-        if x.dialect == 0 and partitions.count >= MANY_ROWS:
-            if partitions.count <= COPIED_ROWS:
-                self.cells.write(partitions.packed)
-            else:
-                self._write_some(cells)
-            return
-        b = self.cells
-        at = 0
-        while at < len(cells):
-            end = at + WIDTH
-            code = code_in(x.dialect, cells[at + AT_ERROR_CODE])
-            while at < end:
-                write_i64_le(b, code if at + WIDTH - end == AT_ERROR_CODE else cells[at])
-                at += 1
-
-    def _write_some(self, cells: vec[i64]) -> None:
-        """Copy very many rows in portions."""
-        size: i64 = COPIED_ROWS * WIDTH
-        at: i64 = 0
-        while at < len(cells):
-            self.cells.write(bytes(memoryview(cells[at : at + size])))
-            at += size
+        at = len(self.cells) + AT_ERROR_CODE
+        self.cells = extend(self.cells, cells)
+        if x.dialect != 0:
+            while at < len(self.cells):
+                self.cells[at] = code_in(x.dialect, self.cells[at])
+                at += WIDTH
 
     def _add_run(self, x: Exchange, partitions: Partitions, topic: i64, count: i64) -> None:
         self.writer.write(self.buffer, x, partitions, topic)

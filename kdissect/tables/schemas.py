@@ -140,6 +140,12 @@ CONNECTIONS = Table(
             source="own.index_or_null(c.rst_by())",
         ),
         Column(
+            "ended_by", TEXT, "",
+            "side of the first FIN or RST in the capture: client, broker; null if there is none, "
+            "or where the other side's may be missing",
+            source="own.index_or_null(c.ended_by())",
+        ),
+        Column(
             "closed_by", TEXT, "", "why the row ends: fin, rst, reuse, idle, limit, capture-end",
             source="own.index_or_null(c.connection.closed_by)",
         ),
@@ -432,7 +438,8 @@ EXCHANGES = Table(
             source="partition_count(x)",
         ),
         Column(
-            "record_count", INT64, "", "records carried, as the batch headers count them",
+            "record_count", INT64, "",
+            "records carried, as the batch headers count them, without those of control batches",
             source="x.record_count",
         ),
         Column(

@@ -2,7 +2,13 @@
 
 from mypy_extensions import i64
 
-from kdissect.messages.partitions import AT_BATCH_COUNT, AT_RECORD_COUNT, WIDTH, Partitions
+from kdissect.messages.partitions import (
+    AT_BATCH_COUNT,
+    AT_CONTROL_COUNT,
+    AT_RECORD_COUNT,
+    WIDTH,
+    Partitions,
+)
 
 
 class ShedCounters:
@@ -30,6 +36,7 @@ class ShedCounters:
             if cells[at + AT_BATCH_COUNT] > 0 and (held is None or not held.records):
                 self.record_batches += cells[at + AT_BATCH_COUNT]
                 self.records += max(0, cells[at + AT_RECORD_COUNT])
+                self.records += max(0, cells[at + AT_CONTROL_COUNT])
             index += 1
 
     def add_batches(self, partitions: Partitions) -> None:

@@ -56,6 +56,8 @@ from kdissect.tables.row_buffers import (
 '''
 OWN: Final = re.compile(r"\bown\b")
 TOPIC_IDS: Final = re.compile(r"\btopic_ids\.")
+# Read once for a row, of which several columns are fields of the request.
+ASKED: Final = re.compile(r"\bx\.asked\b")
 
 
 def module_source() -> str:
@@ -75,6 +77,7 @@ def writer_class(table: str) -> str:
     base, parameters = WRITERS[table]
     columns = [column for column in TABLES[table].stored if column.source]
     texts = [column.name for column in columns if OWN.search(column.source)]
+    written = [expression(column) for column in columns]
     return "\n".join(
         [
             f"class {class_name(table)}(row_buffers.{base}):",
@@ -83,7 +86,8 @@ def writer_class(table: str) -> str:
             *[f'        self.{name} = rows.column("{name}")' for name in texts],
             "",
             f"    def write(self, b: BytesWriter, {parameters}) -> None:",
-            *[f"        write_i64_le(b, {expression(column)})" for column in columns],
+            *(["        asked = x.asked"] if any("asked." in one for one in written) else []),
+            *[f"        write_i64_le(b, {one})" for one in written],
             "",
         ]
     )
@@ -92,4 +96,4 @@ def writer_class(table: str) -> str:
 def expression(column: Column) -> str:
     """The source of a column as code of a method."""
     own = OWN.sub(f"self.{column.name}", column.source)
-    return TOPIC_IDS.sub("self.topic_ids.", own)
+    return ASKED.sub("asked", TOPIC_IDS.sub("self.topic_ids.", own))

@@ -8,6 +8,7 @@ import pytest
 
 import kdissect
 from tests.analysis.made_tables import MS, START, Row, asked, connection, exchange
+from tests.seeds import SEED
 
 NOT_LEADER, FENCED, TOO_LARGE = 6, 74, 10
 NAMES = {6: "NOT_LEADER_OR_FOLLOWER", 74: "FENCED_LEADER_EPOCH", 10: "MESSAGE_TOO_LARGE"}
@@ -225,9 +226,9 @@ def expected(events: list[tuple[float, str, int, str]], quiet_s: float) -> list[
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_any_course_of_events_gives_what_the_rule_says(seed: int, tmp_path: Path) -> None:
-    random = Random(seed)
+@pytest.mark.parametrize("number", range(4))
+def test_any_course_of_events_gives_what_the_rule_says(number: int, tmp_path: Path) -> None:
+    random = Random(f"{SEED} {number}")
     served, events, at = Served(), [], 0.0
     for _ in range(80):
         at = round(at + random.choice([0.1, 0.5, 3, 7]), 3)

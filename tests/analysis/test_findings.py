@@ -10,7 +10,7 @@ from kdissect.analysis.summary.summary import ProblemRow
 from kdissect.rules.catalogue import ERROR, KINDS
 from kdissect.rules.compiled_sql import names
 from kdissect.rules.engine import RULES, few, judge
-from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
+from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING, Finding
 from tests.analysis.made_findings import (
     MS,
     SECOND,
@@ -180,8 +180,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
      "fetches"),
     ("traffic", WHO | {"fetches": 6_000, "empty": 0.95}, "empty-polls", NOTICE,
      "svc-7 at 10.1.2.3 fetched 6 000 times (100.0/s) and got nothing in 95 % of them"),
-    ("traffic", WHO | {"batches": 200, "single": 0.9}, "single-record-batches", NOTICE,
-     "svc-7 at 10.1.2.3 sent 90 % of 200 batches with a single record"),
+    ("traffic", WHO | {"batches": 2_000, "single": 0.9}, "single-record-batches", NOTICE,
+     "svc-7 at 10.1.2.3 sent 90 % of 2 000 batches with a single record"),
     ("skew", {
         "topic": "orders", "partitions": 8, "top_partition": "orders-3", "top_share": 0.7,
         "produced_bytes": 9_000_000,
@@ -208,6 +208,17 @@ def test_a_rule_says_what_was_found(
     assert [(one.id, one.severity) for one in found] == [(id_, severity)]
     assert found[0].text.replace("\N{NARROW NO-BREAK SPACE}", " ") == text
     assert found[0].command.startswith("kdissect ")
+
+
+def test_a_short_capture_does_not_show_that_a_broker_is_gone() -> None:
+    row = {"client_ip": "10.1.2.3", "broker": BROKER, "refused": 9}
+    long = made_summary(api("Produce"))
+    for seconds, severity in ((10, PROBLEM), (9, WARNING)):
+        end_ns = (long.totals.first_time_ns or 0) + seconds * SECOND
+        short = replace(long, totals=replace(long.totals, last_time_ns=end_ns))
+        found = [one.severity for one in judge(seen(summary=short, health=[row]))
+                 if one.id == "broker-refuses-connections"]  # fmt: skip
+        assert found == [severity]
 
 
 # The same rows, a little less of what makes them worth a word.
@@ -321,6 +332,79 @@ def test_a_storm_of_rebalances_is_one_finding() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("row", "is_said"),
+    [
+        # Three stops of a cause are as long as all of them, not as the longest.
+        ({"rebalances": 9, "all_stopped_ns": 6 * SECOND, "stopped_ns": 2 * SECOND}, True),
+        ({"rebalances": 9, "all_stopped_ns": 5 * SECOND, "stopped_ns": 5 * SECOND}, False),
+        ({"rebalances": 4, "all_stopped_ns": 18 * SECOND, "stopped_ns": 5 * SECOND}, False),
+        # The only member crashes and comes back: no member reads in between.
+        ({"rebalances": 9, "all_stopped_ns": 18 * SECOND, "members_before": 0}, True),
+    ],
+)
+def test_a_storm_is_often_and_stops_a_tenth_of_the_time(row: Row, is_said: bool) -> None:
+    found = judged(rebalances=[SAID[16][1] | row])
+    assert ("rebalance-storm" in ids(found)) is is_said
+
+
+@pytest.mark.parametrize(("batches", "is_said"), [(1_200, True), (1_199, False), (240, False)])
+def test_records_of_their_own_are_told_where_others_follow_soon(
+    batches: int, is_said: bool
+) -> None:
+    """Twenty a second, for a minute; four a second have nothing to be sent with."""
+    found = judged(traffic=[WHO | {"batches": batches, "single": 0.9}])
+    assert ("single-record-batches" in ids(found)) is is_said
+
+
+SLOW = {"api": "Metadata", "broker": BROKER, "exchanges": 500, "p50_ns": 82 * MS}
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "rtt_ms", "is_said"),
+    [(90, 80, False), (179, 80, False), (200, 80, True), (120, None, True)],
+)
+def test_a_far_broker_is_not_slow_itself(p99_ms: int, rtt_ms: int | None, is_said: bool) -> None:
+    far = WHO | {"broker": BROKER, "rtt_broker_p50_ns": rtt_ms and rtt_ms * MS}
+    found = judged(work=[SLOW | {"p99_ns": p99_ms * MS}], health=[far])
+    assert ("broker-slow" in ids(found)) is is_said
+
+
+@pytest.mark.parametrize(
+    ("replication_ms", "is_said"), [(190, False), (100, False), (99, True), (None, True)]
+)
+def test_a_leader_that_waits_for_its_followers_is_not_slow_itself(
+    replication_ms: int | None, is_said: bool
+) -> None:
+    follower = {
+        "follower": replication_ms and 2, "exchanges": 20, "p99_ns": 200 * MS,
+        "replication_p99_ns": replication_ms and replication_ms * MS,
+    }  # fmt: skip
+    produce = SLOW | {"api": "Produce", "p99_ns": 200 * MS}
+    found = judged(work=[produce], acks=[follower])
+    assert ("broker-slow" in ids(found)) is is_said
+
+
+@pytest.mark.parametrize(
+    ("retransmitted", "zero_windows", "id_"),
+    [
+        (4, 0, "network-makes-p99"),
+        (4, 4, "network-makes-p99"),
+        (1, 9, "receiver-does-not-read"),
+        (0, 2, None),
+    ],
+)
+def test_who_does_not_read_is_not_the_network(
+    retransmitted: int, zero_windows: int, id_: str | None
+) -> None:
+    row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
+                 "untroubled_p99_ns": 30 * MS, "retransmitted_segments": retransmitted,
+                 "zero_windows": zero_windows}  # fmt: skip
+    counts = {"network_lost_bytes": 5000 * retransmitted, "zero_windows": zero_windows}
+    found = judge(seen(summary=made_summary(api("Produce"), network=counts), health=[row]))
+    assert [one.id for one in found if one.severity != NOTICE] == ([id_] if id_ else [])
+
+
 def test_requests_without_an_answer_are_told_unless_the_cause_is() -> None:
     heartbeats = api("Heartbeat", 100, unanswered=5)
     assert ids(judge(seen(heartbeats))) == ["requests-unanswered"]
@@ -380,6 +464,12 @@ def test_silence_that_a_follower_explains_too_is_no_problem_of_the_broker() -> N
         assert [one.severity for one in judged(slowest=[produce, other])] == [PROBLEM]
 
 
+def test_one_request_that_waits_for_a_follower_shows_no_silence() -> None:
+    produce = SAID[6][1] | {"api": "Produce", "acks": -1}
+    later = produce | {"request_start": START_US + 9_000_000}
+    assert ids(judged(slowest=[produce, later])) == ["healthy"]
+
+
 FOLLOWER = SAID[7][1]
 
 
@@ -405,6 +495,30 @@ def test_a_follower_is_slow_when_it_often_is_and_others_are_not(
     found = judged(acks=[FOLLOWER | worst, fast | other])
     told = [one.severity for one in found if one.id == "produce-latency-slow-follower"]
     assert told == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "error", "is_said"),
+    [(18, "NOT_LEADER_OR_FOLLOWER", False), (18, "MESSAGE_TOO_LARGE", True),
+     (500, "NOT_LEADER_OR_FOLLOWER", True)],
+)  # fmt: skip
+def test_a_long_request_while_leaders_move_is_no_slow_follower(
+    exchanges: int, error: str, is_said: bool
+) -> None:
+    told = WHO | {"error": error, "api": "Produce", "errors": 1, "exchanges": 1}
+    found = judged(acks=[FOLLOWER | {"exchanges": exchanges}], errors=[told])
+    assert ("produce-latency-slow-follower" in ids(found)) is is_said
+
+
+@pytest.mark.parametrize(
+    ("error", "is_said"),
+    [("MESSAGE_TOO_LARGE", True), ("NOT_LEADER_OR_FOLLOWER", False), ("PRODUCER_FENCED", False)],
+)
+def test_a_batch_is_given_up_where_no_other_broker_may_have_taken_it(
+    error: str, is_said: bool
+) -> None:
+    row = WHOM | {"topic": "tiny", "given_up": 1, "last_error": error}
+    assert ("produce-gave-up" in ids(judged(delivery=[row]))) is is_said
 
 
 def test_a_p99_of_few_requests_is_not_said() -> None:
@@ -476,6 +590,15 @@ def test_advice_is_of_the_api() -> None:
     assert "feature" in judged(errors=[feature])[0].text
 
 
+def test_a_topic_that_is_there_already_is_not_said_to_be_somebodys_fault() -> None:
+    """Brokers create internal topics when they are first needed, several at a time."""
+    row = {"client": "1", "client_ip": "10.0.0.1", "error": "TOPIC_ALREADY_EXISTS", "errors": 2,
+           "api": "CreateTopics", "exchanges": 2}  # fmt: skip
+    (found,) = (one for one in judged(errors=[row]) if one.id.startswith(ERROR))
+    assert found.severity == NOTICE
+    assert found.text.endswith("of brokers that create an internal topic at the same time")
+
+
 def test_errors_of_tools_are_named_where_all_else_is_well() -> None:
     row = WHO | {"error": "TOPIC_ALREADY_EXISTS", "api": "CreateTopics", "exchanges": 2}
     summary = made_summary(api("CreateTopics", 120, with_errors=2))
@@ -502,7 +625,8 @@ def test_clients_that_are_refused_already_are_a_problem() -> None:
     assert ids(found) == ["client-breaks-on-4.0"]
     assert found[0].severity == PROBLEM
     assert found[0].text.endswith(
-        "on Kafka 4.0; 9 requests of these clients and versions got no answer already"
+        "on Kafka 4.0; 9 requests of these clients and versions got no answer already: "
+        "brokers closed their connections"
     )
     # Requests of others, and of newer versions, do not count.
     found = judge(seen(api("ListOffsets", 9000, unanswered=9), upgrade=[row], health=[churn]))
@@ -604,8 +728,32 @@ def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
     elsewhere = {
         "capture-loses-packets", "connections-encrypted", "network-makes-p99", "no-kafka",
         "rebalance-storm", "requests-unanswered", "healthy", "latencies", "not-asked",
+        "receiver-does-not-read",
         "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
     }  # fmt: skip
     codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}
     assert codes | elsewhere == set(KINDS)
     assert {one[3] for one in SAID} == set(SEVERITIES)
+
+
+def test_many_findings_of_one_kind_take_few_lines_of_a_page() -> None:
+    lost = [
+        Finding("session-timeout", PROBLEM, f"Group g{n} lost a member", {}, {"group": f"g{n}"},
+                10 + n, 20 + n, n)
+        for n in range(9)
+    ]  # fmt: skip
+    slow = [
+        Finding("broker-slow", WARNING, f"Broker {n} is slow", {}, {"broker": n}) for n in range(3)
+    ]
+    shown = few([*lost, *slow])
+    assert [one.text for one in shown] == [
+        "Group g0 lost a member",
+        "Group g1 lost a member",
+        "7 more findings of this kind: group g2, g3, g4 and 4 more groups",
+        "Broker 0 is slow",
+        "Broker 1 is slow",
+        "Broker 2 is slow",
+    ]
+    assert shown[2].concerns == {"groups": [f"g{n}" for n in range(2, 9)]}
+    assert (shown[2].first_time_ns, shown[2].last_time_ns, shown[2].packet) == (12, 28, 2)
+    assert few(lost[:3]) == lost[:3]

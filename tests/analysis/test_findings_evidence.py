@@ -1,6 +1,7 @@
 """What findings rest on: the printed SQL is what the expressions say, and is asked when needed."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,14 @@ def test_the_printed_sql_gives_the_rows_of_the_expressions(capture: str, tmp_pat
             assert found[name] == rows_of(engine, name), name
 
 
+@cache
+def expression_of(name: str) -> Any:
+    return expression(EVIDENCE[name], unconditional_tables())
+
+
 def rows_of(engine: Engine, name: str) -> list[dict[str, Any]]:
     """The rows of the expression, with times as the printed query has them."""
-    made = engine.rows(expression(EVIDENCE[name], unconditional_tables()))
+    made = engine.rows(expression_of(name))
     columns = {
         field.name: made[field.name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         if pa.types.is_timestamp(field.type)
@@ -140,18 +146,20 @@ PRODUCE = api("Produce")
         (look(PRODUCE), []),
         (look(PRODUCE, errors=[FAILED]), ["errors"]),
         (look(PRODUCE, errors=[NOT_LEADER]), ["failovers", "errors"]),
-        (look(api("Produce", p99_ms=60)), ["work"]),
+        (look(api("Produce", p99_ms=60)), ["work", "health"]),
         (look(api("Produce", p99_ms=60), clients=("broker-1-fetcher-0",), signs={"acks_all": 9}),
-         ["work", "acks"]),
-        (look(api("Produce", p99_ms=1200)), ["slowest", "work", "retries", "delivery"]),
+         ["work", "acks", "health"]),
+        (look(api("Produce", p99_ms=1200)), ["slowest", "work", "retries", "delivery", "health"]),
         (look(api("Produce", unanswered=1)), ["retries", "delivery"]),
         (look(PRODUCE, signs={"members": 1}), ["rebalances"]),
         (look(PRODUCE, api("OffsetCommit"), signs={"members": 1}), ["rebalances", "commits"]),
         (look(PRODUCE, api("OffsetCommit"), signs={"furthest_behind": 1000}), ["lag"]),
+        (look(PRODUCE, api("OffsetCommit"), signs={"furthest_behind": 999}), []),
+        (look(api("Fetch"), signs={"members": 1}), ["rebalances", "commits"]),
         (look(PRODUCE, signs={"transactional": 1}), ["transactions"]),
         (look(PRODUCE, signs={"throttled": 1}), ["traffic"]),
-        (look(PRODUCE, signs={"produced_batches": 100, "produced_records": 100}), ["traffic"]),
-        (look(PRODUCE, signs={"produced_batches": 100, "produced_records": 200}), []),
+        (look(PRODUCE, signs={"single_batches": 80}), ["traffic"]),
+        (look(PRODUCE, signs={"single_batches": 79}), []),
         (look(PRODUCE, api("Metadata", 100)), ["traffic"]),
         (look(PRODUCE, network={"network_lost_bytes": 1, "retransmitted_segments": 3}), ["health"]),
         (look(PRODUCE, network={"network_lost_bytes": 0, "retransmitted_segments": 3}), []),

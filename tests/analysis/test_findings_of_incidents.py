@@ -71,7 +71,7 @@ CAUSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
         ("client-breaks-on-4.0", WARNING, ("6 clients break on Kafka 4.0", "Fetch v3")),
     ],
     "old-clients-4.3.1": [
-        ("client-breaks-on-4.0", PROBLEM, ("java-0.10.2.2-writer", "49 requests", "no answer")),
+        ("client-breaks-on-4.0", PROBLEM, ("java-0.10.2.2-writer", "48 requests", "no answer")),
     ],
     # Joins, new partitions, a new topic, a leave: nothing that anybody suffers from.
     "group-changes-4.3.1": [],

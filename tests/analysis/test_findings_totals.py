@@ -1,7 +1,6 @@
 """Numbers of findings are those of all rows, however many there are; names are of the first."""
 
 import json
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +20,8 @@ from kdissect.rules.finding import Finding
 from tests.analysis.made_findings import START_US, judged, seen
 from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 LOGINS = 2_000
 SASL_FAILED = 58
 
@@ -147,7 +146,7 @@ COUNTED: list[tuple[str, Callable[[int], dict[str, Any]], str, dict[str, str]]] 
      "throttled-by-quota", {"throttled": "throttled"}),
     ("traffic", lambda at: {"client": f"c{at}", "metadata": 200 + at},
      "metadata-storm", {"metadata": "metadata"}),
-    ("traffic", lambda at: {"client": f"c{at}", "batches": 200 + at, "single": 0.9},
+    ("traffic", lambda at: {"client": f"c{at}", "batches": 2000 + at, "single": 0.9},
      "single-record-batches", {"batches": "batches"}),
     ("health", lambda at: {"client": f"c{at}", "broker": f"b{at}", "reset_by_broker": 1 + at % 2},
      "connections-reset", {"reset_by_broker": "reset_by_broker"}),

@@ -56,6 +56,7 @@ def test_connections_are_counted_by_what_became_of_them(tmp_path: Path) -> None:
         "reset_by_broker": 1, "reset_by_client": 1, "reconnects": 1, "life_p50_ns": SECOND,
         "retransmitted": 4 / 60, "retransmitted_segments": 4, "lost_bytes": 200,
         "zero_windows": 2, "zero_window_ns": 5 * MS, "missing_bytes": 7, "rtt_p50_ns": 25_000,
+        "rtt_broker_p50_ns": 10_000,
         "exchanges": 3, "troubled": 0, "time_p99_ns": MS, "untroubled_p99_ns": MS,
         "troubled_p99_ns": None, "network": 0,
     }  # fmt: skip

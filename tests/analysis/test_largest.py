@@ -1,6 +1,7 @@
 import numpy as np
 
 from kdissect.analysis.summary.largest import Largest
+from tests.seeds import SEED
 
 
 def add(largest: Largest, names: str) -> None:
@@ -61,7 +62,7 @@ def test_names_without_rows_are_not_listed() -> None:
 
 
 def test_counts_are_the_same_however_rows_are_parted() -> None:
-    generator = np.random.default_rng(7)
+    generator = np.random.default_rng(SEED)
     names = [f"client-{number}" for number in range(50)]
     places = generator.integers(0, 50, 30_000)
     times = generator.lognormal(14, 3, 30_000).astype(np.int64)

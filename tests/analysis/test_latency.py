@@ -1,6 +1,5 @@
 """Percentiles of latency, by what one likes."""
 
-import os
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +21,8 @@ from tests.analysis.made_tables import (
     tables_of,
     write_tables,
 )  # fmt: skip
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 QUICKSTART = "captures/quickstart.pcapng"
 
 

@@ -187,6 +187,29 @@ def test_a_static_member_of_the_new_protocol_comes_back_to_what_is_its_own(tmp_p
     ]
 
 
+@pytest.mark.parametrize(
+    ("told", "stopped_ns"),
+    [
+        # Nothing is known of the others: one of them may have read it meanwhile.
+        ({}, 10 * MS),
+        # Nor did it stand still where the leader assigned it to another member.
+        ({"ann-id": "t:0", "bob-id": "t:1"}, 10 * MS),
+        # The leader assigned it to no member.
+        ({"ann-id": "t:0"}, 4010 * MS),
+    ],
+)
+def test_a_partition_stands_still_where_nobody_has_it(
+    told: dict[str, str], stopped_ns: int, tmp_path: Path
+) -> None:
+    """Of a group of which the connection of one member is captured."""
+    story = Story().generation(1, 1, ann="t:0,1").generation(5, 2, ann="t:0")
+    for member, assignment in told.items():
+        more = {"member_id": member, "assignment": assignment, "protocol": "range"}
+        story.tell(5.009, "ann", SYNC, "assign", generation=2, **more)
+    rows = story.generation(9, 3, ann="t:0,1").rows(tmp_path)
+    assert chosen(rows, "generation", "stopped_ns")[-1] == (3, stopped_ns)
+
+
 def test_a_rebalance_that_another_overtakes_is_interrupted(tmp_path: Path) -> None:
     story = Story().generation(1, 1, ann="t:0,1")
     story.tell(5, "ann", JOIN, "join", generation=2, protocol="range")

@@ -106,6 +106,19 @@ def test_a_marker_ends_it_without_a_consumer_of_read_committed(tmp_path: Path) -
     assert [row[:3] for row in late] == [("timed out", 7000 * MS, None)]
 
 
+def test_whoever_did_not_see_the_coordinator_did_not_see_the_end(tmp_path: Path) -> None:
+    """Of a broker that leads partitions only: the producer may have aborted it at another."""
+    steps = Steps().add(2, "Produce").read(12, 0, is_aborted=True).mark(13, offset=3, written_s=8)
+    assert [row[:2] for row in steps.shown(tmp_path)] == [("aborted", 6000 * MS)]
+    late = Steps().add(2, "Produce").mark(13, offset=3, written_s=8)
+    assert [row[0] for row in late.shown(tmp_path, timeout=5000 * MS)] == ["ended"]
+    # A leader asks the coordinator on the producer's behalf.
+    open_ = Steps().add(1, "AddPartitionsToTxn", client_id="AddPartitionsManager-client-1")
+    open_.add(2, "Produce").add(90, "Metadata", transactional_id=None)
+    assert [row[0] for row in open_.shown(tmp_path)] == ["open"]
+    assert [row[0] for row in begun().add(90, "Metadata").shown(tmp_path)] == ["hanging"]
+
+
 def test_what_was_refused_is_ended_by_no_marker(tmp_path: Path) -> None:
     steps = Steps().add(1, "Produce", (47, "INVALID_PRODUCER_EPOCH"))
     steps.rows["partitions"][0]["base_offset"] = -1

@@ -26,6 +26,9 @@ def whole(number: int, exchanges: int, **more: Any) -> Row:
     return connection(number, syn_seen=True, exchanges=exchanges, **more)
 
 
+LEFT: Row = {"outcome": "unanswered", "response_start": None, "response_end": None}
+
+
 def judged(tmp_path: Path, to: str = "4.0", **rows: Any) -> list[tuple[Any, ...]]:
     names = ("client", "api", "api_version", "verdict", "reason")
     found = asked("upgrade", tmp_path, {"to": to}, **rows)
@@ -57,22 +60,42 @@ def test_a_client_that_does_not_ask_for_versions_breaks(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("ends", "refused"),
+    [
+        ({"ended_by": "broker"}, 1),
+        ({"ended_by": "broker", "rst_by": "client"}, 1),  # whose data came too late
+        ({"ended_by": "client"}, 0),
+        ({"ended_by": "client", "rst_by": "broker"}, 0),
+        ({}, 0),  # the capture ends
+        ({"ended_by": "broker", "packets_to_broker": 0}, 0),  # the client's FIN may be earlier
+    ],
+)
+def test_a_request_is_refused_where_the_broker_closes_first(
+    ends: Row, refused: int, tmp_path: Path
+) -> None:
+    requests = [call(1, "Produce", 2), call(2, "Produce", 2, **LEFT)]
+    ways = {"packets_to_broker": 9, "packets_to_client": 9}
+    (row,) = asked(
+        "upgrade", tmp_path, {"to": "4.0"},
+        exchanges=requests, connections=[whole(1, 2, **(ways | ends))],
+    )  # fmt: skip
+    assert (row["exchanges"], row["unanswered"]) == (2, refused)
+
+
 def test_only_the_clients_own_requests_are_unanswered(tmp_path: Path) -> None:
-    """Not those of another client or version, nor what a client leaves by a reset of its own."""
-    left: Row = {"outcome": "unanswered", "response_start": None, "response_end": None}
-    hidden = left | {"decode_status": "response-not-captured"}
+    """Not those of another client or version, nor where the answer was not captured."""
+    hidden = LEFT | {"decode_status": "response-not-captured"}
     exchanges = [
-        call(1, "Produce", 2), call(2, "Produce", 2, **left),
-        call(3, "Produce", 2, 2), call(4, "Produce", 9, 2, **left),
-        call(5, "Produce", 2, 3, **left),
-        call(6, "Produce", 2, 4, **hidden),
+        call(1, "Produce", 2), call(2, "Produce", 2, **LEFT),
+        call(3, "Produce", 2, 2), call(4, "Produce", 9, 2, **LEFT),
+        call(5, "Produce", 2, 3, **hidden),
     ]  # fmt: skip
-    connections = [whole(1, 2), whole(2, 2), whole(3, 1, rst_by="client"), whole(4, 1)]
+    ends = {"ended_by": "broker", "packets_to_broker": 9, "packets_to_client": 9}
+    connections = [whole(1, 2, **ends), whole(2, 2, **ends), whole(3, 1, **ends)]
     found = asked("upgrade", tmp_path, {"to": "4.0"}, exchanges=exchanges, connections=connections)
     told = {(row["client"], row["api_version"]): row["unanswered"] for row in found}
-    assert {name: told[name, 2] for name in ("c1", "c2", "c3", "c4")} == {
-        "c1": 1, "c2": 0, "c3": 0, "c4": 0,
-    }  # fmt: skip
+    assert {name: told[name, 2] for name in ("c1", "c2", "c3")} == {"c1": 1, "c2": 0, "c3": 0}
 
 
 def test_a_client_that_asks_may_know_a_newer_version(tmp_path: Path) -> None:
@@ -93,6 +116,42 @@ def test_a_client_that_could_have_used_a_newer_version_breaks(tmp_path: Path) ->
          "Produce 2 is not in 4.0, which begins at 3; its broker has a newer one that the client "
          "did not take"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("software", "version", "verdict"),
+    [
+        ("librdkafka", "2.16.0", None),
+        ("sarama", "v1.61.0", None),
+        ("librdkafka", "1.8.2-RC3", None),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", None),
+        ("confluent-kafka-go", "2.6.0-librdkafka-v2.6.0", None),
+        ("confluent-kafka-python", "1.8.1-rdkafka-1.8.1", "may break"),
+        ("confluent-kafka-python", "2.16.1", "may break"),
+        ("librdkafka", "1.8.1", "may break"),
+        ("sarama", "1.9.9", "may break"),
+        ("librdkafka", None, "may break"),
+        ("somebodys-own", "9.0", "may break"),
+    ],
+)
+def test_a_library_that_knows_what_is_left_takes_it_there(
+    software: str, version: str | None, verdict: str | None, tmp_path: Path
+) -> None:
+    # The name is in the request that a broker of that age refuses.
+    exchanges = [call(1, "ApiVersions", 3, error_code=35), call(2, "Produce", 2)]
+    said = {"client_software_name": software, "client_software_version": version}
+    found = judged(tmp_path, exchanges=exchanges, connections=[whole(1, 2, **said)])
+    assert [row[3] for row in found] == ([verdict] if verdict else [])
+
+
+def test_a_library_that_was_told_to_use_an_old_version_breaks(tmp_path: Path) -> None:
+    newer = call(3, "Metadata", 5, connection_id=2)
+    exchanges = [call(1, "ApiVersions", 3), call(2, "Produce", 2), newer]
+    said = {"client_software_name": "sarama", "client_software_version": "1.61.0"}
+    connections = [whole(1, 2, **said), whole(2, 1)]
+    assert [row[3] for row in judged(tmp_path, exchanges=exchanges, connections=connections)] == [
+        "breaks"
+    ]
 
 
 def test_a_version_that_the_broker_refused_says_nothing_of_its_release(tmp_path: Path) -> None:
@@ -170,11 +229,27 @@ def test_brokers_are_upgraded_with_the_cluster(tmp_path: Path) -> None:
 def test_what_a_release_does_not_have_yet_may_break_who_does_not_ask(tmp_path: Path) -> None:
     exchanges = [call(1, "Fetch", 12), call(2, "ApiVersions", 3, connection_id=2),
                  call(3, "Fetch", 12, connection_id=2)]  # fmt: skip
-    found = judged(tmp_path, "2.4", exchanges=exchanges, connections=[whole(1, 1), whole(2, 2)])
+    bootstrap = call(4, "Metadata", 2)
+    found = judged(
+        tmp_path, "2.4", exchanges=[*exchanges, bootstrap], connections=[whole(1, 2), whole(2, 2)]
+    )
     assert found == [
         ("c1", "Fetch", 12, "may break", "Fetch 12 is too new for 2.4; it does not ask for "
          "versions"),
     ]  # fmt: skip
+
+
+def test_who_asks_where_it_begins_may_not_ask_again(tmp_path: Path) -> None:
+    """kafka-python 1.4 asks for versions on its first connection, which asks for metadata too."""
+    exchanges = [call(1, "Produce", 2)]
+    (alone,) = judged(tmp_path, exchanges=exchanges, connections=[whole(1, 1)])
+    assert alone[3:] == (
+        "may break",
+        "Produce 2 is not in 4.0, which begins at 3; whether it asks for versions was not seen",
+    )
+    exchanges.append(call(2, "Metadata", 0, connection_id=2, client_id="c1"))
+    found = judged(tmp_path, exchanges=exchanges, connections=[whole(1, 1), whole(2, 1)])
+    assert ("c1", "Produce", 2, "breaks") in {one[:4] for one in found}
 
 
 JAVA = "apache-kafka-java"

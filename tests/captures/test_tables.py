@@ -233,20 +233,25 @@ def test_record_counts_are_those_of_the_batches_and_of_the_records() -> None:
     in_batches: Counter[tuple[Any, ...]] = Counter()
     batches: Counter[tuple[Any, ...]] = Counter()
     in_records: Counter[tuple[Any, ...]] = Counter()
+    of_control: Counter[tuple[Any, ...]] = Counter()
     for row in tables()["batches"]:
         place = (row["exchange_id"], row["topic"], row["partition"])
         batches[place] += 1
         in_batches[place] += row["record_count"]
+        of_control[place] += row["record_count"] if row["is_control"] else 0
     for row in tables()["records"]:
         in_records[row["exchange_id"], row["topic"], row["partition"]] += 1
     assert in_batches == in_records
     for row in tables()["partitions"]:
         place = (row["exchange_id"], row["topic"], row["partition"])
-        assert (row["record_count"] or 0) == in_batches[place]
+        assert (row["record_count"] or 0) == in_batches[place] - of_control[place]
+        assert (row["control_count"] or 0) == of_control[place]
         assert (row["batch_count"] or 0) == batches[place]
     of_exchanges: Counter[int] = Counter()
     for (exchange_id, _, _), count in in_batches.items():
         of_exchanges[exchange_id] += count
+    for (exchange_id, _, _), count in of_control.items():
+        of_exchanges[exchange_id] -= count
     for row in tables()["exchanges"]:
         assert (row["record_count"] or 0) == of_exchanges[row["exchange_id"]]
 

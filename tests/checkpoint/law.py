@@ -21,6 +21,7 @@ from kdissect.pipeline import Balance, Options, Run
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.capture.writers import Captured
+from tests.plain_rows import plain_rows
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 OPTIONS = Options(tables=tuple(TABLES))
@@ -75,7 +76,7 @@ def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tup
 def sorted_rows(run: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, list[str]]:
     rows: dict[str, list[str]] = {}
     for table, batch in run:
-        rows.setdefault(table, []).extend(repr(row) for row in batch.to_pylist())
+        rows.setdefault(table, []).extend(map(repr, plain_rows(batch)))
     return {table: sorted(found) for table, found in sorted(rows.items()) if found}
 
 

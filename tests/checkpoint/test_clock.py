@@ -162,12 +162,7 @@ def named_alike(rows: Rows) -> list[str]:
 
 
 def whole_rows(rows: Rows) -> list[dict[str, object]]:
-    import datetime  # rows are written with it
-
-    import pandas as pd
-
-    names = {"Timestamp": pd.Timestamp, "nan": None, "datetime": datetime}
-    return [eval(row, names) for row in rows.tables["exchanges"]]  # noqa: S307
+    return [eval(row) for row in rows.tables["exchanges"]]  # noqa: S307
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ from tests.checkpoint.mutations import (
     written,
 )
 from tests.live.replays import only_run, read_run, replay, rows_of
+from tests.plain_rows import plain_rows
 from tests.recovery.faults import CLASSES
 from tests.spark.rotated import dataset_rows, library_rows
 
@@ -51,7 +52,6 @@ ALL: Final = tuple(TABLES)
 PLACES: Final = frozenset(
     ("capture", "first_packet", "request_packet", "response_packet", "packet_number")
 )
-GUESSED: Final = '"read_as": "consumer", '
 ETHERNET: Final = 1
 ROTATIONS: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -66,7 +66,7 @@ def check_splits(path: Path, source: random.Random) -> None:
     expected = whole([str(path)])
     for _ in range(2):
         found = together([str(path)], source.randrange(max(64, size // 8), size))[0]
-        assert as_read(found.tables) == as_read(expected.tables)
+        assert found.tables == expected.tables
         assert found.balance == expected.balance
 
 
@@ -78,7 +78,7 @@ def check_speculative_splits(path: Path, source: random.Random) -> None:
         return  # too small, or its times overlap: it is read in one pass
     run = MergedRun(Shared(splits, OPTIONS, [str(path)], WorkerPool(0), dict), OPTIONS, [str(path)])
     expected = whole([str(path)])
-    assert as_read(sorted_rows(run)) == as_read(expected.tables)
+    assert sorted_rows(run) == expected.tables
     assert run.balance == expected.balance
 
 
@@ -117,17 +117,11 @@ WAYS: Final[dict[str, Callable[[Path, random.Random], None]]] = {
 }
 
 
-def as_read(tables: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Rows without the mark of a group protocol that was guessed, see the end of docs/splits.md."""
-    bodies = [row.replace(GUESSED, "") for row in tables.get("bodies", [])]
-    return tables | {"bodies": sorted(bodies)}
-
-
 def placeless(paths: list[str]) -> dict[str, list[str]]:
     """Rows of all tables without the places of packets in files."""
     found: dict[str, list[str]] = {}
     for table, batch in Run(paths, OPTIONS):
-        rows = batch.to_pylist()
+        rows = plain_rows(batch)
         found.setdefault(table, []).extend(
             repr({name: value for name, value in row.items() if name not in PLACES}) for row in rows
         )

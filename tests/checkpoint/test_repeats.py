@@ -10,6 +10,7 @@ from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import NANOSECONDS
 from tests.capture.writers import Captured, make_pcap
 from tests.checkpoint.law import CAPTURES, carried_on, together, whole
+from tests.seeds import SEED
 
 ETHERNET_SIZE = 14
 IP_ID = ETHERNET_SIZE + 4
@@ -39,9 +40,9 @@ def with_repeats(packets: list[Packet], source: random.Random, share: float) -> 
     return written
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_repeats_near_edges_give_the_rows_of_the_whole(seed: int, tmp_path: Path) -> None:
-    source = random.Random(seed)
+@pytest.mark.parametrize("number", range(4))
+def test_repeats_near_edges_give_the_rows_of_the_whole(number: int, tmp_path: Path) -> None:
+    source = random.Random(f"{SEED} {number}")
     written = with_repeats(packets_of("groups-4.3.1.pcapng"), source, source.choice((0.1, 0.5)))
     path = capture_of(written, tmp_path)
     expected = whole([path])

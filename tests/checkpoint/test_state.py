@@ -27,6 +27,7 @@ from tests.checkpoint.law import (
 from tests.recovery.cases import make_case
 from tests.recovery.faults import CLASSES
 from tests.recovery.talks import packets_of
+from tests.seeds import SEED
 
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
 MANY = str(CAPTURES / "cluster-3.9.1.pcapng")
@@ -39,7 +40,7 @@ WITH_KEYS = Options(tables=tuple(TABLES), keylog=RESUMED.with_suffix(".keys"))
 @pytest.mark.parametrize("name", ALL)
 def test_a_merger_that_is_written_down_gives_the_rows_of_the_whole(name: str) -> None:
     path = CAPTURES / name
-    chance = random.Random(name)
+    chance = random.Random(f"{SEED} {name}")
     expected = whole([str(path)])
     size = max(256, path.stat().st_size // chance.choice((3, 4, 5, 7)))
     found, _ = carried_on([str(path)], size, chance)

@@ -6,7 +6,6 @@ topics, and the protocols from before 0.8.
 """
 
 import json
-import os
 import random
 import struct
 from collections.abc import Iterator, Mapping
@@ -33,8 +32,8 @@ from tests.exchange_builders import INTEGERS, make_struct, request, response, si
 from tests.hostile_captures import Talk
 from tests.messages.record_builders import make_batch, make_record
 from tests.old_builders import message, string16
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 SIDES = ("request", "response")
 LAYOUT: Final = "layout"
 AT_ONCE = 6  # harmful characters in a text

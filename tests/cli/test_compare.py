@@ -66,6 +66,17 @@ def test_there_are_two_sources_or_parts(
     assert f"{len(files)} sources, not two: name BEFORE and AFTER" in err
 
 
+def test_a_condition_that_no_request_meets_leaves_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["compare", ONE, OTHER, "--where", "api = 'None'"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == (
+        "",
+        "kdissect: there is nothing before: no request meets \"api = 'None'\"\n",
+    )
+
+
 def test_what_is_outside_the_capture_says_when_it_was(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

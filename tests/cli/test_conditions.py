@@ -13,6 +13,7 @@ from kdissect.cli.program import program, run
 from kdissect.errors import KdissectError
 from kdissect.slicing.slices import write_slice
 from kdissect.spans.exporting import Spans
+from tests.seeds import SEED
 from tests.sql.attacks import CANARY, Prey, drawn, harmless, made_prey
 
 QUICKSTART = Path("captures/quickstart.pcapng").absolute()
@@ -99,7 +100,7 @@ def test_no_command_does_what_an_attack_asks_for(
 def test_what_looks_like_an_attack_may_be_a_constant(
     command: str, option: str, tables: Path, prey: Prey, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chance = random.Random(command)
+    chance = random.Random(f"{SEED} {command}")
     condition = harmless(chance, prey)
     assert run([*words_of(command, option, tables), option, condition]) in (0, 1), condition
     err = capfd.readouterr().err
@@ -123,7 +124,7 @@ def asked_all() -> dict[str, Callable[[str, Path], object]]:
 
 @pytest.mark.parametrize("name", asked_all())
 def test_no_function_does_what_an_attack_asks_for(name: str, tables: Path, prey: Prey) -> None:
-    chance = random.Random(name)
+    chance = random.Random(f"{SEED} {name}")
     before = prey.state()
     for attack in [*(drawn(chance, prey) for _ in range(5)), "true) OR (true", "true; SELECT 1"]:
         with pytest.raises(KdissectError) as caught:

@@ -27,8 +27,8 @@ from kdissect.tables.schemas import TABLES
 from kdissect.text.escape import escaped
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
+from tests.seeds import SEED
 
-SEED = 14
 NEEDS_OTEL = pytest.mark.skipif(
     find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None,
     reason="needs the extra otel",

@@ -4,7 +4,6 @@ import base64
 import csv
 import io
 import json
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +16,8 @@ from kdissect.cli.long_values import LONG, PIECE
 from kdissect.cli.output import CsvWriter, JsonWriter, TableWriter, Writer
 from tests.cli.test_hostile_text import HARMFUL, harmful_in
 from tests.measuring import peak_memory
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 SIGNS = [*HARMFUL, *'a\\"/é☃\U0001f389', "\x7f", "plain text "]
 BROKEN = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x8e", b"\0"]
 TEXTS = pa.dictionary(pa.int32(), pa.string())

@@ -20,6 +20,7 @@ from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.cli.program import run
 from kdissect.spark.pipeline import dissect
 from kdissect.text.escape import escaped
+from tests.seeds import SEED
 
 CAPTURE = Path("captures/retries-4.3.1.pcapng").absolute()
 OTHER = Path("captures/tokens-4.3.1.pcapng").absolute()
@@ -35,7 +36,7 @@ DRAWN = 12
 
 
 def drawn_names() -> list[str]:
-    chance = random.Random(8)
+    chance = random.Random(SEED)
     names = ["".join(chance.choices(ALPHABET, k=chance.randrange(2, 8))) for _ in range(DRAWN)]
     return [name for name in names if name not in ("..", ".")]
 

@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import kdissect
+from kdissect.exchanges import pairing
 from kdissect.framing import frame_search
 from kdissect.pipeline import Options, Run
 from kdissect.streams import duplicates
@@ -32,6 +33,8 @@ SMALL_BOUNDS = (
     (duplicates, "RECENT_SEGMENTS", 64),
     (frame_search, "FIRST_CREDIT", 1 << 13),
     (frame_search, "FIRST_STEPS", 1 << 13),
+    (pairing, "MAX_SHARED", 4),
+    (pairing, "MAX_TRIES", 4),
 )
 
 

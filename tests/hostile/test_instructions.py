@@ -1,15 +1,13 @@
 """Machine instructions of hostile captures at doubling sizes, counted by valgrind."""
 
-import os
-import random
 import shutil
 
 import pytest
 
 from tests.hostile.counting import GROWTH, IS_COMPILED
 from tests.hostile.instructions import counted, growths
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 SIZES = (1 << 16, 1 << 17, 1 << 18)
 # Those that were quadratic once, and those with loops inside C; `python -m
 # tests.hostile.instructions` counts them all, which takes half an hour.

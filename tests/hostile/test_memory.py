@@ -1,7 +1,5 @@
 """Hostile captures take memory that grows with them no faster, and is bounded by their bytes."""
 
-import os
-import random
 from itertools import pairwise
 
 import pytest
@@ -9,8 +7,8 @@ import pytest
 from tests.hostile.catalogue import HOSTILE
 from tests.hostile.counting import GROWTH, dissect
 from tests.measuring import peak_memory
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 MIB = 1 << 20
 SIZE = 24_000
 # Rows of all tables before they are a batch: a record of seven bytes is 40 columns of 8 bytes, and

@@ -12,8 +12,10 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,12 +28,12 @@ from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of, packed
 from tests.hostile_messages import LEAST, ONE, Shape, hostile_body, layouts, shapes_of
 from tests.messages.record_builders import GZIP, ZSTD, make_batch, make_record
+from tests.seeds import SEED
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peaks of processes are told by Linux's /proc"
 )
 
-SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 MIB = 1 << 20
 FRAME = 2_000_000
 DECODED_BYTES = 2 * MIB
@@ -216,48 +218,63 @@ def test_no_command_takes_more_than_it_may(captures: tuple[Path, Path], tmp_path
     check(list(commands(Path(), Path(), Path())), captures, tmp_path)
 
 
+SIGNS = pytest.mark.parametrize(
+    "long_value", [b"\0", "\U0001f389".encode(), b"\xff"], indirect=True
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", ["json", "jsonl", "csv", "table"])
-@pytest.mark.parametrize("sign", [b"\0", "\U0001f389".encode(), b"\xff"])
+@SIGNS
 def test_a_long_value_in_a_table_takes_a_small_multiple_of_its_size(
-    sign: bytes, format_: str, tmp_path: Path
+    long_value: Path, format_: str, tmp_path: Path
 ) -> None:
     """Zeros are six characters each; one wide character makes all of a text wide; or base64."""
-    path = long_value(sign, tmp_path)
-    peaks = []
-    for capture in (ORDINARY, path):
-        words = ["table", "records", str(capture), "--payload", "--format", format_, *RATIOS]
-        ended = run([*words, "-o", f"{capture.name}.out"], tmp_path)
-        assert ended.code == 0, ended.errors
-        peaks.append(ended.peak)
-    assert peaks[0] > 0
-    assert peaks[1] - peaks[0] < VALUE_COPIES * VALUE
+    words = ("table", "records", "--payload", "--format", format_, *RATIOS, "-o", "made")
+    peak = peak_of([*words, str(long_value)], tmp_path)
+    assert peak - ordinary_peak(words) < VALUE_COPIES * VALUE
     if format_ != "table":
-        assert (tmp_path / "long.pcap.out").stat().st_size > VALUE
+        assert (tmp_path / "made").stat().st_size > VALUE
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [b"\0", "\U0001f389".encode(), b"\xff"])
+@SIGNS
 def test_show_of_a_long_value_takes_a_small_multiple_of_its_size(
-    sign: bytes, tmp_path: Path
+    long_value: Path, tmp_path: Path
 ) -> None:
-    peaks = []
-    for capture in (ORDINARY, long_value(sign, tmp_path)):
-        ended = run(["show", str(capture), "--payload", *RATIOS], tmp_path)
-        assert ended.code == 0, ended.errors
-        peaks.append(ended.peak)
-    assert 0 < peaks[1] - peaks[0] < VALUE_COPIES * VALUE
+    words = ("show", "--payload", *RATIOS)
+    peak = peak_of([*words, str(long_value)], tmp_path)
+    assert 0 < peak - ordinary_peak(words) < VALUE_COPIES * VALUE
 
 
-def long_value(sign: bytes, directory: Path) -> Path:
-    """A capture of one record whose value begins with `sign`."""
-    value = sign + bytes(VALUE - len(sign))
+@cache
+def ordinary_peak(words: tuple[str, ...]) -> int:
+    """The peak of a command at the ordinary capture."""
+    with tempfile.TemporaryDirectory() as directory:
+        return peak_of([*words, str(ORDINARY)], Path(directory))
+
+
+def peak_of(command: list[str], directory: Path) -> int:
+    ended = run(command, directory)
+    assert ended.code == 0, ended.errors
+    assert ended.peak > 0
+    return ended.peak
+
+
+@pytest.fixture(scope="module")
+def long_value(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of one record whose value begins with the sign that is asked for."""
+    sign: bytes = request.param
+    path = tmp_path_factory.mktemp("long") / "long.pcap"
+    path.write_bytes(capture_of([produced_value(sign + bytes(VALUE - len(sign)))]))
+    return path
+
+
+def produced_value(value: bytes) -> Talk:
     batch = make_batch([make_record(None, value)], codec=ZSTD)
     topic = {"name": "orders", "partition_data": [{"index": 3, "records": batch}]}
     talk = Talk().client(request("Produce", 7, 1, acks=1, topic_data=[topic]))
-    path = directory / "long.pcap"
-    path.write_bytes(capture_of([talk.broker(response("Produce", 7, 1))]))
-    return path
+    return talk.broker(response("Produce", 7, 1))
 
 
 @pytest.mark.slow

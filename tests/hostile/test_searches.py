@@ -21,6 +21,7 @@ from tests.exchange_builders import request as built
 from tests.hostile.plain_searches import answer_of, find_request, find_response
 from tests.hostile.searches import SMALL_REQUESTS
 from tests.hostile.wire import request, sized
+from tests.seeds import SEED
 
 FITTING = LayoutFit(fact_plans())
 CONNECTION = Connection(1, 0, bytes(12), 0, 1)
@@ -137,7 +138,7 @@ def test_needles_are_found_in_order_however_far_they_are(data: bytes, texts: lis
 
 def chains(size: int) -> bytes:
     """Small frames that run into each other."""
-    source = random.Random(1)
+    source = random.Random(SEED)
     units = [struct.pack(">ihh", source.choice((12, 16, 20, 28)), 18, 0) for _ in range(size // 8)]
     return b"".join(units)
 

@@ -36,6 +36,7 @@ from tests.live.made_rows import (
     status,
     texts,
 )
+from tests.seeds import SEED
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 NAMES = (
@@ -147,7 +148,7 @@ def test_counts_and_percentiles_of_a_capture_are_those_of_its_rows(name: str) ->
 def test_a_focus_leaves_the_exchanges_it_is_on_and_nothing_else(focus: Focus) -> None:
     meters = Meters()
     rows = Rows()
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(SEED)
     made = [
         exchange(
             number,

@@ -6,6 +6,8 @@ import random
 import re
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -57,6 +59,21 @@ SHOWN = {
     r"invalid \xff\xfe of UTF-8", r"\u202eright to left", r"\u2028", "注文", "🎉", " ",
     "x" * 254 + "…",
 }  # fmt: skip
+
+
+# Serves the metrics, and is asked for them once no file may be opened any more.
+SCRAPED = """
+import socket, sys
+from kdissect.live.counting.metrics import MetricsListener, serve
+server = serve(MetricsListener())
+opened = []
+asked = socket.create_connection((server.address, server.port))
+sys.addaudithook(lambda event, told: event in ("open", "import") and opened.append(told[:2]))
+asked.sendall(b"GET /metrics HTTP/1.0\\r\\n\\r\\n")
+answer = b"".join(iter(lambda: asked.recv(65536), b""))
+print(b"kdissect_build_info" in answer, opened)
+server.close()
+"""
 
 
 class Rows(Listener):
@@ -589,3 +606,8 @@ def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
         assert not cells & taken, panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= cells
+
+
+def test_a_scrape_reads_no_file_as_it_may_have_no_permission() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRAPED], capture_output=True, check=True)
+    assert done.stdout.decode() == "True []\n"

@@ -30,8 +30,8 @@ from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import HOSTILE
 from tests.hostile.wire import Talk, Wire, request, sized
 from tests.live.listening import Given, Kept
+from tests.seeds import SEED
 
-SEED = 1
 # One look at the most that waits of a direction, all of it in segments of a byte.
 LONGEST_LOOK = FIRST_STEPS + (STEPS_EACH + EVENT_STEPS + 1) * WINDOW + WINDOW // JOINED_EACH
 SEARCHED = (

@@ -4,7 +4,6 @@ Peaks are those of tracemalloc beside a small limit on what a message may become
 worst messages here take 100 times their size as facts, and 600 times as bodies.
 """
 
-import os
 import random
 
 import pytest
@@ -18,8 +17,8 @@ from kdissect.protocol.readers import ValueBudget
 from tests.exchange_builders import request, response
 from tests.hostile_messages import Layout, Shape, hostile_body, layouts, shapes_of
 from tests.measuring import peak_memory
+from tests.seeds import SEED
 
-SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 KIB = 1 << 10
 LIMIT = 32 * KIB
 SIZE = 48 * KIB

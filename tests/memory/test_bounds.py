@@ -24,7 +24,7 @@ from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.messages.request_fields import RequestFields
 from kdissect.streams.events import Connection
 from kdissect.tables.batches import BatchBuilder
-from kdissect.tables.rows import COPIED_ROWS, ExchangeRows, PartitionRows
+from kdissect.tables.rows import ExchangeRows, PartitionRows
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.writers import ROW_GROUP_SIZE, ParquetFile
 from tests.capture.test_compressed import read_all
@@ -205,8 +205,8 @@ def test_rows_count_the_texts_of_their_dictionaries() -> None:
     assert rows.all_text_size() == 150
 
 
-def test_very_many_partitions_are_copied_some_at_a_time() -> None:
-    count = 2 * COPIED_ROWS + 3
+def test_very_many_partitions_of_a_message_are_rows() -> None:
+    count = 40_003
     rows = PartitionRows()
     made = exchange_with(count)
     rows.add(made)

@@ -22,14 +22,20 @@ def test_an_id_is_the_same_bytes(numbers: list[int]) -> None:
     interner = Interner()
     for number in numbers:
         topic_id = bytes(14) + bytes([number // 2, number % 2])
-        assert interner.kept(bytes(topic_id)) == topic_id
+        assert interner.topic_id(b".." + topic_id, 2) == topic_id
 
 
 def test_the_same_object_stands_for_equal_bytes() -> None:
     interner = Interner()
     name, topic_id = b"orders-of-today", bytes(range(16))
     assert interner.text(name[:]) is interner.text(bytes([*name]))
-    assert interner.kept(bytes([*topic_id])) is interner.kept(bytes([*topic_id]))
+    assert interner.topic_id(topic_id, 0) is interner.topic_id(b"." + topic_id, 1)
+
+
+def test_an_id_that_is_cut_is_what_there_is_of_it() -> None:
+    interner = Interner()
+    assert interner.topic_id(bytes(range(20)), 8) == bytes(range(8, 20))
+    assert interner.topic_id(bytes(20), 20) == b""
 
 
 def test_what_is_long_is_not_held_beside_the_texts() -> None:

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from kdissect.messages import partitions
 from kdissect.messages.batch_counts import BatchCounts
+from kdissect.messages.batches import CONTROL_MASK
 from kdissect.messages.extracted import FIRST_ROWS, KEPT_ROWS, FieldSink
 from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import (
@@ -107,6 +108,7 @@ def test_the_sink_has_room_for_any_number_and_gives_back_what_is_much() -> None:
 
 # Counts of records fields
 
+TRANSACTIONAL = 0x10
 RECORDS = make_batch([make_record(value=b"latte")])
 TWO = RECORDS + make_batch([make_record(value=b"mocha"), make_record(value=b"tea")], codec=3)
 
@@ -119,8 +121,8 @@ def check(data: bytes, start: int, end: int) -> bool:
     if not counts.count(data, start, end):
         return False
     assert scan.error is None
-    assert (counts.batches, counts.records, counts.codec) == (
-        scanned.batches, scanned.records, scanned.codec,
+    assert (counts.batches, counts.records, counts.controls, counts.codec) == (
+        scanned.batches, scanned.records, scanned.controls, scanned.codec,
     )  # fmt: skip
     return True
 
@@ -134,6 +136,18 @@ def test_batches_are_counted_without_objects() -> None:
     assert counts.count(TWO, 5, 5)
     assert (counts.batches, counts.records, counts.codec) == (0, 0, NULL)
     assert codec_of(scan_batches(TWO, 0, len(TWO)).batches) == MIXED_CODEC
+
+
+def test_markers_of_transactions_are_no_records() -> None:
+    """What a consumer is given: of a transaction its records, not its end; aborted or not."""
+    written = make_batch([make_record(), make_record()], attributes=TRANSACTIONAL)
+    marker = make_batch([make_record()], attributes=TRANSACTIONAL | CONTROL_MASK)
+    counts = BatchCounts()
+    assert counts.count(written + marker, 0, len(written + marker))
+    assert (counts.batches, counts.records, counts.controls) == (2, 2, 1)
+    assert counts.count(marker, 0, len(marker))
+    assert (counts.batches, counts.records, counts.controls) == (1, 0, 1)
+    assert check(written + marker, 0, len(written + marker))
 
 
 def test_a_field_that_is_cut_anywhere_is_counted_up_to_there() -> None:
@@ -150,3 +164,18 @@ def test_any_bytes_are_counted_as_they_are_scanned_or_not_at_all(
             changed[place] = value
     check(bytes(changed), 0, len(changed))
     check(tail, 0, len(tail))
+
+
+def test_topics_too_long_for_a_name_stay_with_their_own_body() -> None:
+    sink = FieldSink(Interner(), {})
+    for names in (["a", "b"], ["c" * 300], ["d" * 300]):
+        data = "".join(names).encode()
+        sink.begin()
+        at = 0
+        for name in names:
+            sink.set_topic(data, at << 32 | len(name), NULL)
+            sink.add_partition()
+            at += len(name)
+        taken = sink.take_partitions()
+        assert taken is not None
+        assert taken.topics == names

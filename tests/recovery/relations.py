@@ -228,7 +228,7 @@ RELATIONS: Final[dict[tuple[str, str], Relation]] = {
         "connections",
         EDGE,
         "broker_side_by", "first_time", "last_time", "first_packet", "syn_seen", "fin_seen",
-        "rst_by", "closed_by",
+        "rst_by", "ended_by", "closed_by",
     ),
     **each("connections", CAPTURED, "exchanges"),
     **each("connections", CAPTURED, *(f"{name}_{way}" for name in COUNTED for way in WAYS)),

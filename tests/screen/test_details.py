@@ -25,9 +25,9 @@ def test_a_slow_exchange_has_everything_there_is_and_a_bar() -> None:
         "",
         "░▒▒▒▒▒▒▒" + "█" * 32,
         "",
-        "░ queue     36 ms  1.51 %  behind earlier requests of its connection",
-        "▒ asked    400 ms  16.8 %  the request let the broker wait so long (long poll)",
-        "█ work     1.94 s  81.7 %  the broker, and the network between it and the tap",
+        "░ queue          36 ms  1.51 %  behind earlier requests of its connection",
+        "▒ wait          400 ms  16.8 %  as the request asked it to (long poll)",
+        "█ broker time   1.94 s  81.7 %  the rest, with the network to the tap",
     ]
 
 
@@ -53,7 +53,7 @@ def test_other_rows_are_told_in_full() -> None:
         "oldest      -",
         "waits for   -",
         "unanswered  2",
-        "resent      0",
+        "retrans     0",
         "0-window    0",
         "missing     14.5 kB",
     ]

@@ -17,8 +17,8 @@ def test_the_page_has_every_table_and_every_column_with_a_short_name() -> None:
         assert f"**{view.name}" in PAGE or f" {view.name}**" in PAGE or f", {view.name}," in PAGE
     # What the others are is what they are called.
     short = {"ex/s", "err/s", "in/s", "out/s", "produced/s", "fetched/s", "p50", "p95", "p99",
-             "max", "retried", "ago", "waiting", "oldest", "waits for", "unanswered", "resent",
-             "0-window", "missing", "latency", "queue", "asked", "work",
+             "max", "retried", "ago", "waiting", "oldest", "waits for", "unanswered", "retrans",
+             "0-window", "missing", "latency", "queue", "wait", "broker time",
              "request", "response"}  # fmt: skip
     headers = {field.column.header for view in VIEWS for field in view.fields}
     assert short <= headers

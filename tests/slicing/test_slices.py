@@ -23,6 +23,7 @@ from tests.packets.encapsulations import encapsulations
 from tests.recovery.cases import make_case
 from tests.recovery.faults import CLASSES
 from tests.recovery.talks import packets_of
+from tests.seeds import SEED
 from tests.slicing.comparing import compared, rows_of, write_packets
 
 CAPTURES = Path("captures")
@@ -242,9 +243,9 @@ def test_a_slice_of_a_slice_says_both_frame_numbers(tmp_path: Path) -> None:
     assert second == list(range(1, len(first) + 1))
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_of_a_damaged_capture_a_sound_one_is_made(seed: int, tmp_path: Path) -> None:
-    source = random.Random(seed)
+@pytest.mark.parametrize("number", range(6))
+def test_of_a_damaged_capture_a_sound_one_is_made(number: int, tmp_path: Path) -> None:
+    source = random.Random(f"{SEED} {number}")
     damaged = bytearray((CAPTURES / "telemetry-4.3.1.pcapng").read_bytes())
     for _ in range(source.choice((3, 30, 200))):
         damaged[source.randrange(200, len(damaged))] = source.randrange(256)

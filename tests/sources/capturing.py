@@ -16,8 +16,9 @@ from kdissect.sources.packet_source import PacketSource
 from tests.sources.namespaces import CABLE, PORT, Host
 
 PATIENCE = 10.0
-# Longer than a block of the ring waits to be given.
-QUIET = 0.2
+# Reads of 50 ms in which nothing comes, one after the other: longer than a block of the ring waits
+# to be given. They are counted, because on a busy machine time passes in which nobody reads.
+QUIET_READS = 5
 TOLERANCE_NS = 200_000_000
 
 
@@ -63,13 +64,21 @@ def read_all(packet_source: PacketSource) -> list[Packet]:
     """What comes until nothing comes any more."""
     packets: list[Packet] = []
     until = time.monotonic() + PATIENCE
-    quiet_since = time.monotonic()
-    while time.monotonic() - quiet_since < QUIET:
+    empty = 0
+    while empty < QUIET_READS:
         assert time.monotonic() < until
-        if more := packet_source.read(0.05):
-            packets += more
-            quiet_since = time.monotonic()
+        more = packet_source.read(0.05)
+        packets += more or []
+        empty = 0 if more else empty + 1
     return packets
+
+
+def wait_for_packets(packet_source: PacketSource, count: int) -> None:
+    """Until the kernel has counted `count` packets: a busy one delivers late."""
+    until = time.monotonic() + PATIENCE
+    while packet_source.counts().received < count:
+        assert time.monotonic() < until
+        time.sleep(0.001)
 
 
 def problems_of(packet_source: PacketSource, count: int) -> list[Problem]:

@@ -28,6 +28,7 @@ from tests.sources.capturing import (
     read_all,
     seen,
     tcpdump,
+    wait_for_packets,
     written,
 )
 from tests.sources.frames import ETHER, frame
@@ -297,6 +298,7 @@ def test_a_ring_goes_round_and_round_without_loss(hosts: tuple[Host, Host]) -> N
     with open_at(broker, buffer_bytes=1 << 18) as packet_source:
         for at in range(0, len(frames), 50):
             client.send_frames(frames[at : at + 50])
+            wait_for_packets(packet_source, at + 50)
             packets += packet_source.read(0) or []
         packets += read_all(packet_source)
         assert packet_source.counts() == Counts(600, 0)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kdissect.spark.java import java_home
+from tests.spark import quick_java
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 120.0
@@ -34,7 +35,7 @@ def surroundings() -> dict[str, str]:
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": quick_java.options(),
         "SPARK_DAEMON_MEMORY": "256m",
     }
 

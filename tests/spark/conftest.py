@@ -12,7 +12,8 @@ import pytest
 import kdissect
 from kdissect.errors import KdissectError
 from kdissect.spark.java import find_java
-from kdissect.spark.sessions import session
+from kdissect.spark.sessions import environment, session
+from tests.spark import quick_java
 from tests.spark.hostile import sandbox_of, sound_dataset
 from tests.spark.sandbox import Sandbox
 from tests.spark.stores import s3_server
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-# Starts in half the time; what it runs afterwards is small.
-SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 REQUIRED = os.environ.get("KDISSECT_SPARK") == "require"
 
 
@@ -44,18 +43,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def java() -> None:
-    """Leaves out tests where Spark cannot start; under KDISSECT_SPARK=require they fail."""
+def java() -> Iterator[None]:
+    """Leaves out tests where Spark cannot start; under KDISSECT_SPARK=require they fail.
+
+    What starts Java in these tests does so quickly.
+    """
     if missing():
         if REQUIRED:
             pytest.fail(missing())
         pytest.skip(missing())
+    with environment(quick_java.variables()):
+        yield
 
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
     request.getfixturevalue("java")
-    settings = {"spark.driver.extraJavaOptions": SMALL_JAVA, "spark.sql.shuffle.partitions": "2"}
+    settings = {"spark.driver.extraJavaOptions": "-Xss4m", "spark.sql.shuffle.partitions": "2"}
     made = session("local[2,4]", memory="1g", settings=settings)  # a task may fail three times
     yield made
     made.stop()

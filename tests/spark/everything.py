@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.seeds import SEED
 from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, manifest_of, rotate
 
 EVERY = tuple(sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*")))
@@ -19,7 +20,7 @@ class Everything:
         self.options = options
         self.paths: dict[str, list[str]] = {}
         for capture in captures:
-            chance = random.Random(capture)
+            chance = random.Random(f"{SEED} {capture}")
             # What is behind the name, as a pattern of rotated files could be in it.
             place = directory / f"{capture.replace('/', '-').replace('.', '-')}-x"
             count = chance.randint(2, 7)

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
 
 ROOT = Path(__file__).parents[2]
-# Starts in half the time; what it runs afterwards is small.
-SMALL_JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 900.0  # for machines that are out of breath
 LOOK = 0.01
 
@@ -72,7 +70,7 @@ class Place:
             "-o", str(self.dataset), "--checkpoint", str(self.directory / "checkpoint"),
             "--available-now", "--max-bytes", "150K", "--split-size", "40K",
             "--tables", ",".join(ALL), "--master", master, "--memory", "512m",
-            "--setting", SMALL_JAVA, "--json", "--no-progress",
+            "--json", "--no-progress",
         ]  # fmt: skip
 
     def check(self) -> int:

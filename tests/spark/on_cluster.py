@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.sessions import session
+from tests.spark import quick_java
 from tests.spark.everything import SPLIT_SIZE
 from tests.spark.rotated import ALL
 
@@ -15,8 +16,7 @@ def main(master: str, rings: str, dataset: str) -> None:
         # A standalone worker has nothing of ours; docs/spark.md has the archive for that.
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
         "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": quick_java.options(),
     }
     spark = session(master, memory="512m", settings=settings)
     sources = [str(path) for path in sorted(Path(rings).iterdir())]

@@ -12,12 +12,13 @@ from typing import Any
 from kdissect import analyse
 from kdissect.spark import spark_tables
 from kdissect.spark.sessions import session
+from tests.spark import quick_java
 from tests.spark.clusters import spark_home
 from tests.spark.killing import executors
 
 SETTINGS = {
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+    "spark.executor.extraJavaOptions": quick_java.options(),
+    "spark.driver.extraJavaOptions": "-Xss4m",
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "2",
 }

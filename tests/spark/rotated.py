@@ -16,6 +16,7 @@ from kdissect.pipeline import Options, Run
 from kdissect.tables.ids import TAP_BITS
 from kdissect.tables.schemas import TABLES, TIME
 from tests.capture.writers import Captured, make_pcap
+from tests.plain_rows import plain_rows
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 ALL = tuple(TABLES)
@@ -58,9 +59,8 @@ def library_rows(
     rows: Rows = {}
     with Run(list(paths), Options(tables=tables, **options)) as run:
         for table, batch in run:
-            rows.setdefault(table, []).extend(
-                repr(as_spark(table, row, tap)) for row in batch.to_pylist()
-            )
+            found = plain_rows(batch)
+            rows.setdefault(table, []).extend(repr(as_spark(table, row, tap)) for row in found)
     return {table: sorted(found) for table, found in sorted(rows.items())}
 
 
@@ -70,7 +70,7 @@ def as_spark(table: str, row: dict[str, object], tap: int) -> dict[str, object]:
     for column in TABLES[table].columns:
         value = row[column.name]
         if column.type == TIME:
-            made[column.name + "_ns"] = None if value is None else value.value  # type: ignore[attr-defined]
+            made[column.name + "_ns"] = value
         elif column.name in ("connection_id", "exchange_id") and value is not None:
             factor = int(EXCHANGES_PER_PACKET) if column.name == "exchange_id" else 1
             made[column.name] = value + (tap << TAP_BITS) * factor  # type: ignore[operator]
@@ -95,14 +95,14 @@ def spark_rows(table: str, batches: Iterable[pa.Table | pa.RecordBatch]) -> list
     """Rows as Spark has them, like `library_rows`; the microseconds agree with the nanoseconds."""
     found = []
     for batch in batches:
-        for row in batch.to_pylist():
+        for row in plain_rows(batch):
             made = {}
             for column in TABLES[table].columns:
                 value = row[column.name]
                 if column.type == TIME:
                     ns = row[column.name + "_ns"]
                     assert (value is None) == (ns is None)
-                    assert ns is None or round(value.timestamp() * 1e6) == (ns + 500) // 1000
+                    assert ns is None or value == (ns + 500) // 1000
                     made[column.name + "_ns"] = ns
                 else:
                     made[column.name] = value

@@ -1,5 +1,6 @@
 import contextlib
 import json
+import os
 import random
 import re
 import signal
@@ -8,10 +9,14 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
+from kdissect.cli import spark_options
 from kdissect.cli.spark_job import main
+from kdissect.cli.spark_options import Place
+from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
 from tests.spark.killing import started
 from tests.spark.rotated import dataset_rows, library_rows, rotate
@@ -83,7 +88,7 @@ def test_an_interrupt_at_any_time_prints_no_stack_trace(command: str, tmp_path: 
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=120)
         drawn = f"interrupted after {seconds:.3f} s: {said}"
-        assert "Traceback" not in said, drawn
+        assert not re.search(r"Traceback|\n\tat |ERROR", said), drawn
         assert process.returncode in (0, 130), drawn
 
 
@@ -98,14 +103,16 @@ ring, dataset, checkpoint = sys.argv[1:]
 streaming.LOOK_S = 0.01
 planned = Path(checkpoint, "offsets", "0")
 with session("local[1]") as spark:
-    streaming.stream(
-        spark, [ring], dataset, checkpoint, quiet_s=1.0, interval_s=1.0, is_over=planned.exists
-    )
+    for number, is_over in enumerate((planned.exists, lambda: True)):
+        streaming.stream(
+            spark, [ring], f"{dataset}-{number}", [checkpoint, f"{checkpoint}-{number}"][number],
+            quiet_s=1.0, interval_s=1.0, is_over=is_over,
+        )
 """
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_stream_that_is_ended_while_its_first_batch_is_planned_prints_no_stack_trace(
+def test_a_stream_that_is_ended_while_it_starts_or_plans_prints_no_stack_trace(
     tmp_path: Path,
 ) -> None:
     rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=27)
@@ -113,6 +120,38 @@ def test_a_stream_that_is_ended_while_its_first_batch_is_planned_prints_no_stack
     words = [sys.executable, "-c", ENDED_AT_ONCE, *places]
     done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+WORKER_THAT_FAILS = """
+import builtins
+import sys
+from kdissect.spark.stream_source import CaptureFiles
+
+options = {"sources": "[]", "stores_secret": "[]", "dataset": ".", "quiet_s": "1", "max_bytes": "1"}
+source = CaptureFiles(options)
+source.streamReader(source.schema())
+raise getattr(builtins, sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "in_worker", "is_told"),
+    [
+        ("BrokenPipeError", True, False),
+        ("EOFError", True, False),
+        ("ValueError", True, True),
+        ("BrokenPipeError", False, True),
+    ],
+)
+def test_a_worker_whose_connection_spark_has_closed_prints_no_stack_trace(
+    error: str, in_worker: bool, is_told: bool
+) -> None:
+    environment = {**os.environ, **({"PYTHON_WORKER_FACTORY_PORT": "1"} if in_worker else {})}
+    words = [sys.executable, "-c", WORKER_THAT_FAILS, error]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert ("Traceback" in done.stderr) == is_told
+    assert (error in done.stderr) == is_told
 
 
 def test_captures_that_are_not_there_are_an_error(
@@ -136,3 +175,23 @@ def test_the_job_puts_questions_to_spark(
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup()) > len(before)
     assert main([*words, "--engine", "duckdb"]) == 0
     assert json.loads(capsys.readouterr().out) == by_spark
+
+
+def cut_off() -> None:
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise KdissectError("Spark: Answer from Java side is empty") from None
+
+
+def test_what_fails_behind_an_interrupt_is_the_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is cut off may fail in another way before its KeyboardInterrupt ends."""
+    spark = mock.Mock()
+    monkeypatch.setattr(spark_options, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(spark_options, "imported", lambda: mock.Mock(getActiveSession=lambda: None))
+    place = Place("local[1]", "1g", {}, has_bar=False)
+    with pytest.raises(KeyboardInterrupt), place.session():
+        cut_off()
+    assert spark.mock_calls == [mock.call.sparkContext.setLogLevel("OFF"), mock.call.stop()]
+    with pytest.raises(KdissectError, match="no such"), place.session():
+        raise KdissectError("no such")

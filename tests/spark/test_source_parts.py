@@ -28,6 +28,7 @@ pytest.importorskip("pyspark")
 from kdissect.dataset.writer_identity import this_process
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.source_parts import PartPartition, PartTask
+from tests.seeds import SEED
 
 if TYPE_CHECKING:
     from kdissect.spark.source import KdissectReader
@@ -55,7 +56,7 @@ def rows_of(reader: "KdissectReader", chance: random.Random) -> list[str]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("capture", EVERY)
 def test_parts_in_any_order_give_the_rows_of_the_library(capture: str, tmp_path: Path) -> None:
-    chance = random.Random(capture)
+    chance = random.Random(f"{SEED} {capture}")
     paths = rotate(capture, tmp_path / "ring", chance.randint(1, 4), seed=chance.randint(0, 999))
     size = total_of(paths) // chance.randint(3, 7)
     table = chance.choice(ALL)

@@ -8,8 +8,9 @@ import duckdb
 import pytest
 
 from kdissect.errors import KdissectError
-from kdissect.sql.conditions import check_condition
+from kdissect.sql.conditions import check_condition, refusal_of
 from kdissect.sql.functions import FUNCTIONS
+from tests.seeds import SEED
 from tests.sql.attacks import Prey, drawn, harmless, made_prey
 
 ASKABLE = ["all_exchanges", "all_partitions"]
@@ -40,6 +41,9 @@ ALLOWED = [
     "(api, api_version) IN (VALUES ('Fetch', 4))",
     "try_cast(client_id AS DECIMAL(10, 2)) > 1.5",
     "client_id COLLATE nocase = 'A'",
+    "DATE '2023-11-14' < request_start::DATE AND [1::UBIGINT] = []::BIGINT[]",
+    "{'a': client_id}::STRUCT(a TEXT) = {'a': 'b'} AND latency_ns::DOUBLE PRECISION > 1",
+    "request_start::TIMESTAMP WITH TIME ZONE > TIMESTAMP_NS '2023-11-14 22:13:25'",
     "request_body ->> '$.topic' = 'orders'",
     "(" * 500 + "true" + ")" * 500,
 ]
@@ -71,6 +75,9 @@ REFUSED = {
     "api IN (FROM memory.main.all_exchanges)": "a condition cannot ask 'memory.main.all_exch",
     "api IN (FROM '/etc/hostname')": "a condition cannot ask '/etc/hostname'; there are all_",
     "api IN (FROM read_text('a'))": "the table function read_text is not allowed",
+    "ATTACH 'made.db'": "the type ATTACH is not allowed in a condition",
+    "client_id::main.varchar = ''": "the type main.varchar is not allowed in a condition",
+    "[client_id]::Made[] = []": "the type Made is not allowed in a condition",
     "api IN (SHOW TABLES)": "SHOW is not allowed in a condition",
     "api IN (WITH all_exchanges AS (SELECT 1) FROM all_exchanges)": "WITH is not allowed",
     "api IN (SELECT api FROM all_exchanges USING SAMPLE 5)": "a sample is not allowed",
@@ -102,6 +109,13 @@ def test_what_is_more_than_an_expression_is_refused_in_one_line(text: str) -> No
     assert "\n" not in told
 
 
+def test_the_same_depth_is_refused_on_every_python() -> None:
+    reasons = {refusal_of("NOT " * number + "true", ()) for number in range(0, 390, 10)}
+    assert reasons == {None}
+    reasons = {refusal_of("NOT " * number + "true", ()) for number in (400, 450, 600, 900)}
+    assert reasons == {"the condition is nested too deeply"}
+
+
 def test_without_tables_there_are_no_subqueries_of_tables() -> None:
     check_condition("latency_ns = (SELECT 1)", "--having")
     with pytest.raises(KdissectError, match=r"^--having .* cannot ask 'all_exchanges'"):
@@ -113,17 +127,17 @@ def test_a_very_long_list_is_allowed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("number", range(6))
 def test_drawn_attacks_are_refused_and_their_texts_as_constants_are_not(
-    seed: int, prey: Prey
+    number: int, prey: Prey
 ) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(f"{SEED} {number}")
     before = prey.state()
     for _ in range(40):
         attack = drawn(chance, prey)
         with pytest.raises(KdissectError) as caught:
             check_condition(attack, "--where", ASKABLE)
-        assert len(str(caught.value).splitlines()) == 1, (seed, attack)
+        assert len(str(caught.value).splitlines()) == 1, (SEED, attack)
         check_condition(harmless(chance, prey), "--where", ASKABLE)
     assert prey.state() == before
     assert not prey.was_called()

@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from kdissect.sql.connections import PREFIX, locked_connection
 from kdissect.sql.files import parquet_files
+from tests.seeds import SEED
 from tests.sql.attacks import CANARY, Prey, drawn, made_prey, scalars, statements, tables
 
 
@@ -48,7 +49,7 @@ def test_no_query_reaches_anything_else(prey: Prey, source: str) -> None:
     queries = [f"FROM {table}" for table in tables(prey)]
     queries += [f"SELECT {scalar}" for scalar in scalars(prey)]
     queries += statements(prey)
-    chance = random.Random(5)
+    chance = random.Random(SEED)
     queries += [f"SELECT true AS api WHERE ({drawn(chance, prey)})" for _ in range(60)]
     with locked_connection([source]) as connection:
         for query in queries:

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import LINGER_NS, Streams, reverse_flow
-from kdissect.streams.events import End, Event, Gap
+from kdissect.streams.events import ACCEPTER, OPENER, End, Event, Gap
 from tests.conversation import (
     BROKER_PORT,
     CLIENT_PORT,
@@ -19,6 +21,7 @@ SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 CLIENT_FLOW = make_flow(CLIENT, BROKER, CLIENT_PORT, BROKER_PORT)
 FAR = 1 << 30
+TALK = conversation().client(b"abc").broker(b"def")
 
 
 def read(talk: Conversation, streams: Streams | None = None) -> Reading:
@@ -154,6 +157,24 @@ def test_a_reset_closes() -> None:
     assert reading.ends == [(1, "rst")]
     assert [counts.rst_seen for counts in reading.connection.counts] == [False, True]
     assert reading.connection.counts[1].zero_windows == 0
+
+
+@pytest.mark.parametrize(
+    ("talk", "direction"),
+    [
+        (TALK.close(), OPENER),
+        (TALK.close(is_client=False), ACCEPTER),
+        (TALK.reset(is_client=False), ACCEPTER),
+        # What comes behind the first changes nothing: a closed side resets data that still comes.
+        (TALK.close(is_client=False).reset(), ACCEPTER),
+        (TALK.close().reset(is_client=False), OPENER),
+        (TALK, -1),
+    ],
+)
+def test_who_sends_the_first_fin_or_reset_ends_a_connection(
+    talk: Conversation, direction: int
+) -> None:
+    assert read(talk).connection.ended_by == direction
 
 
 def test_data_in_flight_when_the_reset_was_sent_is_given() -> None:

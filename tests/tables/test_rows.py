@@ -49,6 +49,7 @@ def make_connection() -> Connection:
     connection.last_time_ns = START + 5
     connection.syn_seen = True
     connection.closed_by = "fin"
+    connection.ended_by = 0
     connection.handshake_rtt_ns = 31
     connection.handshake_half_ns = [13, 18]
     connection.min_rtt_ns = [41, 42]
@@ -103,7 +104,7 @@ def make_partition() -> Partition:
         "error_code": 6, "base_offset": 100, "fetch_offset": 90, "committed_offset": 80,
         "high_watermark": 120, "last_stable_offset": 119, "log_start_offset": 3,
         "record_count": 8, "record_bytes": 900, "batch_count": 2, "codec": MIXED_CODEC,
-        "leader_epoch": 2, "preferred_read_replica": 4,
+        "leader_epoch": 2, "preferred_read_replica": 4, "control_count": 3,
     }  # fmt: skip
     for name, value in fields.items():
         setattr(partition, name, value)
@@ -249,7 +250,7 @@ EXPECTED: dict[str, Row] = {
         "broker_ip": "10.0.0.9", "broker_port": 9092, "broker_side_by": "syn",
         "proxied_client_ip": "192.0.2.7", "proxied_client_port": 51_234,
         "first_time": START, "last_time": START + 5, "first_packet": 7, "syn_seen": True,
-        "fin_seen": True, "rst_by": "broker", "closed_by": "fin",
+        "fin_seen": True, "rst_by": "broker", "ended_by": "client", "closed_by": "fin",
         **both("packets", 100, 200), **both("bytes", 101, 201), **both("payload_bytes", 102, 202),
         **both("retransmitted_bytes", -5, -5), **both("network_lost_bytes", 111, 211),
         **both("missing_bytes", 104, 204), **both("capture_lost_bytes", 112, 212),
@@ -291,7 +292,7 @@ EXPECTED: dict[str, Row] = {
         "error": "NOT_LEADER_OR_FOLLOWER", "base_offset": 100, "fetch_offset": 90,
         "committed_offset": 80, "high_watermark": 120, "last_stable_offset": 119,
         "log_start_offset": 3, "record_count": 8, "record_bytes": 900, "batch_count": 2,
-        "codec": "mixed", "leader_epoch": 2, "preferred_read_replica": 4,
+        "codec": "mixed", "leader_epoch": 2, "preferred_read_replica": 4, "control_count": 3,
     },
     "batches": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "magic": 2,
@@ -353,7 +354,7 @@ def test_a_row_is_one_integer_a_stored_column(table: str) -> None:
         count += 5 - 1
     if isinstance(rows, PartitionRows):
         # One cell is the topic's, one number of the run that of its partitions.
-        assert len(rows.cells) == 8 * WIDTH
+        assert len(rows.cells) == WIDTH
         count += WIDTH - 1 - 1
     assert count == len(TABLES[table].stored)
 
@@ -449,7 +450,7 @@ def test_a_connection_is_told_from_the_side_of_the_client() -> None:
     assert (row["packets_to_broker"], row["packets_to_client"]) == (200, 100)
     assert (row["framed_bytes_to_broker"], row["skipped_bytes_to_client"]) == (52, 61)
     assert (row["min_rtt_broker_ns"], row["min_rtt_client_ns"]) == (41, 42)
-    assert row["rst_by"] == "client"
+    assert (row["rst_by"], row["ended_by"]) == ("client", "broker")
 
 
 def test_record_headers_are_json_with_what_is_not_text_escaped() -> None:

@@ -49,7 +49,10 @@ COLUMNS: Final = (
         "exposed_max", INT64, "",
         "most offsets delivered and not committed, just before a commit: what a crash repeats",
     ),
-    Column("ahead_max", INT64, "", "most offsets that a commit was beyond what had been delivered"),
+    Column(
+        "ahead_max", INT64, "",
+        "most offsets that a commit was beyond what had been delivered, of clients that fetched",
+    ),
     Column("redelivered", INT64, "", "offsets delivered again to the group, whichever member"),
     Column("failed_commits", INT64, "", "commits refused or not answered"),
     Column("last_error", TEXT, "", "last error of a commit"),
@@ -74,7 +77,7 @@ def commits(tables: Tables) -> "ir.Table":
         committed=rows["to"].argmax(at, where=good),
         delivered_to=rows["to"].max(where=~rows.is_commit),
         exposed_max=(rows.delivered_before - rows.known_before).max(where=good),
-        ahead_max=(rows["to"] - rows.delivered_before).max(where=good),
+        ahead_max=(rows["to"] - rows.delivered_before).max(where=good & rows.is_reader),
         redelivered=rows.again.sum().coalesce(0),
         failed_commits=(rows.is_commit & ~rows.is_ok).cast("int64").sum(),
         last_error=rows.error.argmax(at, where=rows.is_commit & rows.error.notnull()),
@@ -138,11 +141,16 @@ def in_order(tables: Tables) -> "ir.Table":
     rows = delivered(tables).union(committed(tables))
     order = ("at_ns", "exchange_id", "to")
     before = ibis.window(group_by=PLACE, order_by=order, preceding=(None, 1))
+    own = (*PLACE, "speaker")
+    own_before = ibis.window(group_by=own, order_by=order, preceding=(None, 1))
     good = rows.is_commit & rows.is_ok
     rows = rows.mutate(
         delivered_before=rows["to"].max(where=~rows.is_commit).over(before),
         committed_before=rows["to"].max(where=good).over(before),
         committed_ns=rows.at_ns.max(where=good).over(before),
+        # Who commits what another was given may have been given more by a broker that was not
+        # captured.
+        is_reader=(~rows.is_commit).cast("int8").max().over(own_before) == 1,
         got_ns=rows.at_ns.max(where=rows.start.notnull()).over(before),
     )
     # A client without a commit yet started at the committed offset, or without one.
@@ -166,7 +174,7 @@ def committed(tables: Tables) -> "ir.Table":
     rows = placed(tables).inner_join(rows, "exchange_id")
     rows = rows.filter(rows.committed_offset >= 0)
     return rows.select(
-        "exchange_id", *PLACE, "client_id", "error",
+        "exchange_id", *PLACE, "client_id", "speaker", "error",
         at=rows.request_start, at_ns=rows.request_start_ns,
         start=ibis.null("int64"), to=rows.committed_offset,
         is_commit=ibis.literal(True),
@@ -185,7 +193,7 @@ def delivered(tables: Tables) -> "ir.Table":
     rows = rows.left_join(ends, ["exchange_id", "topic", "partition"])
     got = rows.end_offset.notnull()
     return rows.select(
-        "exchange_id", *PLACE, "client_id", error=ibis.null("string"),
+        "exchange_id", *PLACE, "client_id", "speaker", error=ibis.null("string"),
         at=got.ifelse(rows.response_end, rows.request_start),
         at_ns=got.ifelse(rows.response_end_ns, rows.request_start_ns),
         start=got.ifelse(rows.fetch_offset, None), to=rows.end_offset.coalesce(rows.fetch_offset),

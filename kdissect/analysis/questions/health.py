@@ -27,6 +27,10 @@ COLUMNS: Final = (
     Column("zero_window_ns", INT64, "ns", "time for which windows were full"),
     Column("missing_bytes", INT64, "bytes", "bytes that the capture does not hold"),
     Column("rtt_p50_ns", INT64, "ns", "median of the connections' smallest TCP round trips"),
+    Column(
+        "rtt_broker_p50_ns", INT64, "ns",
+        "median of their parts between the tap and the broker: latencies contain so much",
+    ),
     Column("exchanges", INT64, "", "answered exchanges"),
     Column("troubled", INT64, "", "those with retransmissions or zero windows meanwhile"),
     Column("time_p99_ns", INT64, "ns", "p99 of upload, latency and download, without what was "
@@ -109,6 +113,9 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
         zero_window_ns=both(rows, "zero_window_ns").sum(),
         missing_bytes=both(rows, "missing_bytes").sum(),
         rtt_p50_ns=whole(round_trip(rows).quantile(0.5)),
+        rtt_broker_p50_ns=whole(
+            least(rows.min_rtt_broker_ns, rows.handshake_rtt_broker_ns).quantile(0.5)
+        ),
     )
 
 
@@ -130,12 +137,14 @@ def both(rows: "ir.Table", name: str) -> "ir.NumericValue":
 
 def round_trip(rows: "ir.Table") -> "ir.NumericValue":
     """The smaller round trip of handshake and data on both sides of the tap; null if unknown."""
+    return least(rows.min_rtt_broker_ns + rows.min_rtt_client_ns, rows.handshake_rtt_ns)
+
+
+def least(one: "ir.NumericValue", other: "ir.NumericValue") -> "ir.NumericValue":
+    """The smaller of two numbers, or the one that is known."""
     import ibis
 
-    data = rows.min_rtt_broker_ns + rows.min_rtt_client_ns
-    found: ir.NumericValue = ibis.least(
-        data.coalesce(rows.handshake_rtt_ns), rows.handshake_rtt_ns.coalesce(data)
-    )
+    found: ir.NumericValue = ibis.least(one.coalesce(other), other.coalesce(one))
     return found
 
 

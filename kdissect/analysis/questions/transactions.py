@@ -9,6 +9,7 @@ consumers its outcome, to all consumers its end time, by the marker in the parti
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.attempts import sent_batches
+from kdissect.analysis.brokers import is_peer
 from kdissect.analysis.dimensions import MS, SECOND_NS, with_ends
 from kdissect.analysis.question import DURATION, Option, Question, Tables
 from kdissect.tables.schemas import INT16, INT64, TEXT, TIME, Column
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ADDING: Final = ("AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit")
 END: Final = "EndTxn"
 TAKE_OVER: Final = "InitProducerId"
+# What producers send to the coordinator, as they do the end; brokers add partitions, too.
+COORDINATED: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 # Error for a producer that takes over while the coordinator aborts the open transaction.
 CONCURRENT_TRANSACTIONS: Final = 51
 OF_TRANSACTION: Final = ("transactional_id", "number")
@@ -73,6 +76,9 @@ def transactions(tables: Tables, timeout: int = TIMEOUT.default) -> "ir.Table":
     found = summed(rows).left_join(written(tables, rows), OF_TRANSACTION)
     found = found.drop(*[f"{name}_right" for name in OF_TRANSACTION])
     found = found.left_join(timeouts(tables), "transactional_id").drop("transactional_id_right")
+    found = found.mutate(
+        is_coordinated=found.transactional_id.isin(coordinated(tables).transactional_id)
+    )
     ends = tables["exchanges"].aggregate(capture_end_ns=tables["exchanges"].request_start_ns.max())
     found = found.cross_join(ends)
     closed_ns = found.closed_ns.coalesce(found.marker_ns)
@@ -94,13 +100,16 @@ def outcome_of(rows: "ir.Table", timeout_ns: int) -> "ir.StringValue":
     """One of `OUTCOMES`."""
     import ibis
 
-    is_late = rows.duration_ns > rows.timeout_ns.coalesce(timeout_ns)
+    # Where the coordinator was not captured, an end that the producer asked for was not, either.
+    is_late = rows.is_coordinated & (rows.duration_ns > rows.timeout_ns.coalesce(timeout_ns))
+    is_aborted = rows.aborted.coalesce(0) > 0
     return ibis.cases(
         (rows.closer == TAKE_OVER, "taken over"),
         (rows.is_commit == 1, "committed"),
         (rows.is_commit == 0, "aborted"),
         (rows.closer == END, "ended"),
-        (rows.aborted.coalesce(0) > 0, "timed out"),
+        (is_aborted & rows.is_coordinated, "timed out"),
+        (is_aborted, "aborted"),
         (rows.went_well == 0, "refused"),
         (is_late & rows.marker_ns.notnull(), "timed out"),
         (is_late, "hanging"),
@@ -211,6 +220,15 @@ def markers_of(tables: Tables) -> "ir.Table":
     batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
     return batches.group_by(*OF_MARKER, marker_offset=batches.base_offset).aggregate(
         marker_ns=batches.base_time_ns.min()
+    )
+
+
+def coordinated(tables: Tables) -> "ir.Table":
+    """Transactional ids of which producers' requests to the coordinator are in the capture."""
+    rows = tables["all_exchanges"]
+    is_own = rows.api.isin(COORDINATED) & ~is_peer(rows)
+    return (
+        rows.filter(is_own, rows.transactional_id.notnull()).select("transactional_id").distinct()
     )
 
 

@@ -17,7 +17,7 @@ from kdissect.analysis.dimensions import (
     client_option,
     with_dimensions,
 )
-from kdissect.analysis.fingerprints import JAVA, with_software
+from kdissect.analysis.fingerprints import JAVA, SAID, with_software
 from kdissect.analysis.grouping import is_unanswered, listed
 from kdissect.analysis.question import TEXT, Option, Question, Tables
 from kdissect.errors import KdissectError
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
 SURE: Final = 85  # % of confidence in a fingerprint; with less no client is said to break
+# Libraries beside the Java client, from the release on of which KIP-896 took the versions that 4.0
+# keeps; they ask brokers for versions and take the newest of both.
+LIBRDKAFKA: Final = "librdkafka"
+LIBRARIES: Final = {
+    LIBRDKAFKA: (1, 8, 2), "sarama": (1, 30, 1), "kafka-python": (2, 0, 2),
+    "kafkajs": (1, 15, 0),
+}  # fmt: skip
+BINDING: Final = "rdkafka-v?([0-9.]+)"
+BASELINE: Final = "4.0"
+PARTS: Final = 3  # of a version: major, minor, patch
+PLACES: Final = 10_000
 BREAKS: Final = "breaks"
 MAY_BREAK: Final = "may break"
 BROKER: Final = "broker"
@@ -49,7 +60,7 @@ COLUMNS: Final = (
     Column("exchanges", INT64, "", "exchanges of this API and version"),
     Column(
         "unanswered", INT64, "",
-        "those without a response, on connections that the client did not reset",
+        "those without a response, on connections that the broker was the first to close",
     ),
     Column("message_format", INT16, "", "oldest format (magic) of the batches in them"),
     Column("asks_versions", BOOL, "", "whether the client asks for versions; null: not seen"),
@@ -77,7 +88,7 @@ def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) ->
         software=listed(rows.software),
         software_version=listed(rows.software_version),
         exchanges=rows.count(),
-        unanswered=(is_unanswered(rows) & ~rows.is_left.coalesce(False)).sum().coalesce(0),
+        unanswered=(is_unanswered(rows) & rows.is_closed.coalesce(False)).sum().coalesce(0),
         message_format=rows.message_format.min(),
         asks_versions=rows.asks_versions.any(),
         is_broker=rows.is_broker.any(),
@@ -117,7 +128,8 @@ def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
     earliest, latest = java_releases(ranged)
     return ranged.mutate(
         had_newer=is_old & (ranged.broker_place >= ranged.first_place),
-        knows_good=(earliest >= ranged.current_place) & (ranged.api_version < ranged.newest),
+        knows_good=((earliest >= ranged.current_place) & (ranged.api_version < ranged.newest))
+        | (is_old & knows_baseline(ranged, to)),
         knows_none=is_old & (latest < ranged.first_place),
     )
 
@@ -133,11 +145,40 @@ def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]"
     return earliest, latest
 
 
+def knows_baseline(rows: "ir.Table", to: str) -> "ir.BooleanValue":
+    """Whether a client declares a library that speaks what is left in 4.0, and takes it there."""
+    import ibis
+
+    if not releases.numbers(BASELINE) <= releases.numbers(to):
+        return ibis.literal(False)
+    # Bindings of librdkafka say its version behind their own.
+    binding = rows.software_version.re_extract(BINDING, 1).coalesce("")
+    is_binding = binding != ""
+    library = is_binding.ifelse(LIBRDKAFKA, rows.software)
+    numbers = is_binding.ifelse(binding, rows.software_version.re_replace(r"^v", "")).split(".")
+    place = ibis.literal(0, "int64")
+    for part in range(PARTS):
+        number = numbers[part].re_extract("^([0-9]{1,4})", 1).try_cast("int64").coalesce(0)
+        place = place * PLACES + number
+    known = {name: placed(version) for name, version in LIBRARIES.items()}
+    is_said = (rows.evidence == SAID) & rows.software_version.notnull()
+    return (is_said & (place >= releases.looked_up(known, library))).coalesce(False)
+
+
+def placed(version: tuple[int, ...]) -> int:
+    """A version as one number."""
+    place = 0
+    for number in version:
+        place = place * PLACES + number
+    return place
+
+
 def connection_versions(tables: Tables) -> "ir.Table":
     """For each connection: whether its client negotiates versions, and its broker's release.
 
     A client negotiates when it does on any connection, and does not when all its connections were
-    captured completely from the start. A broker is as new as any response of it indicates.
+    captured completely from the start, and one of them asks for metadata: some ask for versions
+    only where they do so first. A broker is as new as any response of it indicates.
     """
     known = tables["connections"]
     # A packet truncated by the snaplen still has its headers.
@@ -146,7 +187,7 @@ def connection_versions(tables: Tables) -> "ir.Table":
         "connection_id", "client_ip", "broker_ip", "broker_port",
         syn_seen=known.syn_seen & ~is_lossy.coalesce(False),
         says=known.client_software_name.notnull(),
-        is_left=(known.rst_by == "client").coalesce(False),
+        is_closed=is_closed_by_broker(known),
     )  # fmt: skip
     exchanges = tables["all_exchanges"]
     is_answer = (exchanges.outcome == "answered") & (
@@ -156,11 +197,13 @@ def connection_versions(tables: Tables) -> "ir.Table":
     seen = exchanges.select(
         "connection_id",
         asks=exchanges.api == "ApiVersions",
+        learns=exchanges.api == "Metadata",
         place=is_answer.ifelse(place, None),
         client_key=exchanges.client_id.coalesce(""),
     )
     own = seen.group_by("connection_id").aggregate(
         asks=seen.asks.any(),
+        learns=seen.learns.any(),
         place=seen.place.max(),
         client_key=seen.client_key.max(),
     )
@@ -168,9 +211,16 @@ def connection_versions(tables: Tables) -> "ir.Table":
     client = ["client_key", "client_ip"]
     return both.mutate(
         asks_versions=(both.asks | both.says).any().over(group_by=client),
-        start_seen=both.syn_seen.coalesce(False).all().over(group_by=client),
+        start_seen=both.syn_seen.coalesce(False).all().over(group_by=client)
+        & both.learns.any().over(group_by=client),
         broker_place=both.place.max().over(group_by=["broker_ip", "broker_port"]),
-    ).select("connection_id", "start_seen", "asks_versions", "broker_place", "is_left")
+    ).select("connection_id", "start_seen", "asks_versions", "broker_place", "is_closed")
+
+
+def is_closed_by_broker(connections: "ir.Table") -> "ir.BooleanValue":
+    """Whether the broker was the first to close, which one direction alone does not show."""
+    is_both_ways = (connections.packets_to_broker > 0) & (connections.packets_to_client > 0)
+    return ((connections.ended_by == "broker") & is_both_ways).coalesce(False)
 
 
 def formats(tables: Tables) -> "ir.Table":

@@ -76,7 +76,7 @@ OF_CONNECTION: Final = Fields(
     Connection,
     lambda: Connection(-1, 0, b"", 0, 0),
     ints="id capture first_time_ns last_time_ns first_packet handshake_rtt_ns rtt_ns tcp_events "
-    "clear_directions edge history_used given epoch clock_steps "
+    "clear_directions edge history_used given epoch clock_steps ended_by "
     "unframed",
     bools="syn_seen",
     flow=BYTES,

@@ -46,7 +46,7 @@ METRICS: Final = (
     ),
     Metric(
         "kdissect_topic_records", COUNTER, ("topic", "direction"),
-        "records produced or fetched, as the headers of batches count them",
+        "records produced or fetched, as batch headers count them, without control records",
     ),
     Metric(
         "kdissect_latency_seconds", HISTOGRAM, ("api",),

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from copy import deepcopy
-from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
@@ -56,6 +55,21 @@ READERS: Final = 8
 LONGEST_LINE: Final = 65_536  # bytes of a request line, as http.server has it
 # Errors that a client can cause: it disconnects, reads too slowly, or sends an invalid request.
 READERS_FAULTS: Final = (OSError, HTTPException)
+
+
+def build() -> dict[str, str]:
+    """Build information."""
+    try:
+        number = version("kdissect")
+    except PackageNotFoundError:
+        number = ""
+    spec = find_spec("kdissect.framing.frames")
+    is_plain = spec is None or spec.origin is None or spec.origin.endswith(".py")
+    return {"version": number, "build": "plain" if is_plain else "compiled"}
+
+
+# Read on import: at a scrape this process may have no permission to read the files of kdissect.
+BUILD: Final = build()
 
 
 class MetricsListener(Listener, Collector):
@@ -127,24 +141,12 @@ def family(metric: Metric, values: Values, distributions: list[Distribution]) ->
             histogram.add_metric(one.labels, one.buckets, one.total)
         return histogram
     if metric.kind not in (COUNTER, GAUGE):
-        return InfoMetricFamily(metric.name, metric.meaning, value=build())
+        return InfoMetricFamily(metric.name, metric.meaning, value=BUILD)
     kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
     made = kind(metric.name, metric.meaning, labels=metric.labels)
     for labels, value in values:
         made.add_metric(labels, value)
     return made
-
-
-@cache
-def build() -> dict[str, str]:
-    """Build information."""
-    try:
-        number = version("kdissect")
-    except PackageNotFoundError:
-        number = ""
-    spec = find_spec("kdissect.framing.frames")
-    is_plain = spec is None or spec.origin is None or spec.origin.endswith(".py")
-    return {"version": number, "build": "plain" if is_plain else "compiled"}
 
 
 class Server:

@@ -1,0 +1,72 @@
+"""The default page has every problem and warning that asking all has: no gate is shut on one."""
+
+import pyarrow as pa
+import pytest
+
+import kdissect
+from kdissect.rules.finding import NOTICE
+from kdissect.rules.indicators import Indicators
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.schemas import TABLES
+from tests.recovery.captures import EVERY
+from tests.recovery.talks import CAPTURES
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", EVERY)
+def test_the_page_has_what_asking_all_has(name: str) -> None:
+    asked, every = (
+        [(one.id, one.severity, one.text) for one in found if one.severity != NOTICE]
+        for found in (
+            kdissect.findings(CAPTURES / name),
+            kdissect.findings(CAPTURES / name, asks_all=True),
+        )
+    )
+    assert asked == every
+
+
+def counted(table: str, *rows: dict[str, object]) -> Indicators:
+    signs = Indicators()
+    signs.add(table, pa.RecordBatch.from_pylist(list(rows), arrow_schema(TABLES[table])))
+    return signs
+
+
+def place(topic: str = "orders", partition: int = 0, **more: int) -> dict[str, object]:
+    return {"topic": topic, "partition": partition, **more}
+
+
+def test_a_group_is_behind_by_what_it_has_not_committed() -> None:
+    """A client that fetches ahead leaves nothing behind its fetches."""
+    ahead = place(fetch_offset=4_990, record_count=10, high_watermark=5_000)
+    assert counted("partitions", ahead, place(committed_offset=4_000)).most_behind == 1_000
+    assert counted("partitions", ahead, place(committed_offset=4_001)).most_behind == 999
+    elsewhere = place("clicks", committed_offset=10)
+    assert counted("partitions", ahead, elsewhere).most_behind == 0
+    left = place(fetch_offset=100, record_count=10, high_watermark=5_000)
+    assert counted("partitions", left).most_behind == 4_890
+
+
+def test_batches_of_one_record_are_counted_beside_those_of_many() -> None:
+    lonely = place(record_count=813, batch_count=813)
+    good = place("clicks", record_count=90_000, batch_count=100)
+    assert counted("partitions", lonely, good).single_batches == 813
+    assert counted("partitions", good).single_batches == 0
+    fetched = place(fetch_offset=0, record_count=3, batch_count=3)
+    assert counted("partitions", fetched).single_batches == 0
+
+
+@pytest.mark.parametrize(
+    ("sent_ms", "closed_by", "in_flight"),
+    [(9_500, "capture-end", 1), (8_500, "capture-end", 0), (9_500, "fin", 0)],
+)
+def test_a_request_is_in_flight_when_the_capture_ends_under_it(
+    sent_ms: int, closed_by: str, in_flight: int
+) -> None:
+    request = {"outcome": "unanswered", "request_end": sent_ms * 1_000_000, "api": "Metadata",
+               "connection_id": 7}  # fmt: skip
+    signs = counted("exchanges", request)
+    ends = {"connection_id": 7, "closed_by": closed_by, "broker_ip": "10.0.0.9"}
+    schema = arrow_schema(TABLES["connections"])
+    signs.add("connections", pa.RecordBatch.from_pylist([ends], schema))
+    assert signs.in_flight(10_000 * 1_000_000)["Metadata"] == in_flight

@@ -1,0 +1,117 @@
+"""A part of a capture says nothing that the whole does not say, but of the capture itself.
+
+The whole says what it finds, and what a cause that it finds explains: where the cause is not in the
+part, its symptoms are told as what they are. Symptoms that name a cause of their own are not among
+those.
+"""
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import kdissect
+from kdissect.rules import engine
+from kdissect.rules.finding import NOTICE, SEVERITIES, Finding
+from tests.analysis.capture_parts import Parts, Wanted
+from tests.recovery.captures import EVERY
+from tests.recovery.talks import CAPTURES
+from tests.seeds import SEED
+
+# Findings about the capture itself.
+OF_CAPTURE = frozenset((
+    "capture-loses-packets", "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
+))  # fmt: skip
+# Of these the sentence names a cause: it is false where the whole knows another.
+CAUSES = frozenset(("broker-stalls", "broker-slow", "network-makes-p99"))
+# What a finding is about; lists in a part have some of those in the whole.
+ENTITIES = ("broker", "group", "transaction", "error")
+LISTS = ("clients", "client_ips", "brokers", "apis")
+CONNECTIONS = 2  # drawn of each capture
+
+
+def found_in(capture: Path) -> list[Finding]:
+    """The problems and warnings of a capture, but those of the capture itself."""
+    every = kdissect.findings(capture, asks_all=True)
+    return [one for one in every if one.severity != NOTICE and one.id not in OF_CAPTURE]
+
+
+@cache
+def whole(name: str) -> tuple[Finding, ...]:
+    """All findings of a committed capture, with the symptoms that others explain."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "is_explained", lambda *_: False)
+        is_symptom = engine.is_symptom
+        patch.setattr(
+            engine, "is_symptom",
+            lambda one, found: one.id in CAUSES and is_symptom(one, found),
+        )  # fmt: skip
+        return tuple(kdissect.findings(CAPTURES / name, asks_all=True))
+
+
+def is_known(finding: Finding, known: Finding) -> bool:
+    """Whether the whole says it, about the same and no less bad."""
+    if finding.id != known.id:
+        return False
+    if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
+        return False
+    if any(finding.concerns.get(name) != known.concerns.get(name) for name in ENTITIES):
+        return False
+    # A name that was not captured is null.
+    return all(
+        {one for one in finding.concerns.get(name, ()) if one} <= set(known.concerns.get(name, ()))
+        for name in LISTS
+    )
+
+
+def new_in(name: str, wanted: Wanted, path: Path) -> list[str]:
+    """The sentences that a part of a capture has, and the whole has not."""
+    parts_of(name).write(path, wanted)
+    return [
+        f"{one.id}: {one.text}"
+        for one in found_in(path)
+        if not any(is_known(one, known) for known in whole(name))
+    ]
+
+
+@cache
+def parts_of(name: str) -> Parts:
+    return Parts(CAPTURES / name)
+
+
+def tenths(parts: Parts) -> Iterator[tuple[str, Wanted]]:
+    yield "the first tenth", parts.tenth(is_last=False)
+    yield "the last tenth", parts.tenth(is_last=True)
+
+
+def directions(parts: Parts) -> Iterator[tuple[str, Wanted]]:
+    yield "to brokers", parts.to_broker
+    yield "to clients", parts.to_client
+
+
+def brokers(parts: Parts) -> Iterator[tuple[str, Wanted]]:
+    for broker in sorted(parts.brokers):
+        yield f"broker {broker}", parts.of(broker)
+
+
+def connections(parts: Parts) -> Iterator[tuple[str, Wanted]]:
+    """The largest, and some that are drawn."""
+    rest = parts.connections[1:]
+    drawn = random.Random(SEED).sample(rest, min(CONNECTIONS, len(rest)))
+    for connection in [*parts.connections[:1], *drawn]:
+        yield f"connection {sorted(connection)} (seed {SEED})", parts.only(connection)
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+@pytest.mark.parametrize("cuts", [directions, connections, brokers, tenths])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_part_has_no_problem_that_the_whole_does_not_have(
+    name: str, cuts: object, tmp_path: Path
+) -> None:
+    assert callable(cuts)
+    found = {part: new_in(name, wanted, tmp_path / "part.pcapng")
+             for part, wanted in cuts(parts_of(name))}  # fmt: skip
+    assert not any(found.values()), found

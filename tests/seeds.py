@@ -1,0 +1,7 @@
+"""The seed of all that tests draw: KDISSECT_SEED, else another in each run, which prints it."""
+
+import os
+import random
+from typing import Final
+
+SEED: Final = int(os.environ.get("KDISSECT_SEED", "0")) or random.randrange(1, 1 << 31)
