@@ -58,11 +58,12 @@ class ParquetFile:
         self.waiting_size = 0
         self.rows = 0
         try:
-            # Created here, so that no link is followed: Arrow opens it by its name.
+            # Created here, so that no link is followed, and opened by the name as it was given: who
+            # gave up privileges may not reach an absolute one.
             os.close(os.open(self.temporary, NEW_FILE, mode))
+            self.sink = pa.OSFile(str(self.temporary), "wb")
             self.writer = ParquetWriter(
-                # Arrow would parse "a:b/c" as a URI.
-                str(self.temporary.absolute()),
+                self.sink,
                 schema,
                 version="2.6",
                 compression=COMPRESSION,
@@ -89,6 +90,7 @@ class ParquetFile:
         try:
             self._flush()
             self.writer.close()
+            self.sink.close()
             if self.is_synced:
                 sync(self.temporary)
         except OSError as error:
@@ -106,7 +108,7 @@ class ParquetFile:
         self.writer.is_open = False
         # An open file keeps its disk space.
         with suppress(OSError):
-            self.writer.file_handle.close()
+            self.sink.close()
         self.temporary.unlink(missing_ok=True)
 
     def _flush(self) -> None:

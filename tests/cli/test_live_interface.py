@@ -12,6 +12,9 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
+import kdissect
+
+INSTALLED = str(Path(kdissect.__file__).parents[1])
 NAMESPACE = f"kdissect-live-{os.getpid()}"
 # A client and librdkafka's own broker, both in one process; it says how many records were accepted.
 TALK = """
@@ -52,19 +55,24 @@ def heard(manager: socket.socket, word: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("way", ["absolute", "relative, below what only root can enter"])
 def test_what_a_client_sent_is_in_the_files_of_another_user(
-    inside: list[str], tmp_path: Path
+    inside: list[str], tmp_path: Path, way: str
 ) -> None:
     for parent in [tmp_path, *list(tmp_path.parents)[:2]]:
-        parent.chmod(0o755)
-    output = tmp_path / "tables"
-    words = ["live", "-i", "lo", "--all-ports", "-o", str(output), "--user", "nobody"]
+        parent.chmod(0o755 if way == "absolute" else 0o700)
+    place = tmp_path / "place"
+    place.mkdir()
+    output = place / "tables"
+    named = str(output) if way == "absolute" else output.name
+    words = ["live", "-i", "lo", "--all-ports", "-o", named, "--user", "nobody"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)
         process = subprocess.Popen(
             [*inside, sys.executable, "-m", "kdissect", *words],
-            env={**os.environ, "NOTIFY_SOCKET": manager.getsockname()},
+            env={**os.environ, "NOTIFY_SOCKET": manager.getsockname(), "PYTHONPATH": INSTALLED},
+            cwd=place,
             stderr=subprocess.PIPE,
         )
         try:
