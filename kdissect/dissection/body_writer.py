@@ -7,8 +7,8 @@ from mypy_extensions import i64
 from kdissect.dissection.detail import Detail
 from kdissect.dissection.row_sink import RowSink
 from kdissect.errors import DecodeError
-from kdissect.exchanges.api_mismatches import blanked, doubt_of, guarded
-from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange
+from kdissect.exchanges.api_mismatches import BELIEVED, blanked, doubt_of, guarded
+from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, GROUP_HEARTBEATS, Exchange
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
 from kdissect.messages.memberships import memberships
@@ -19,6 +19,13 @@ from kdissect.protocol.readers import NULL, ValueBudget
 from kdissect.tables.body_rows import BodyRows, MemberRows
 
 MEMBER_BYTES: Final = 500  # an event with its row
+# Members of the new protocols repeat a heartbeat until they have news. Those that changed nothing
+# are known by their bytes, up to so many pairs of so many bytes.
+STEADY_BYTES: Final = 300
+STEADY_LIMIT: Final = 2_000
+CORRELATION_AT: Final = 4  # in a request, after key and version; a response begins with it
+CORRELATION_END: Final = 8
+RESPONSE_BODY_AT: Final = 4
 
 
 class BodyWriter:
@@ -42,10 +49,14 @@ class BodyWriter:
         self.names = names
         self.has_payload = has_payload
         self.decoded_limit = decoded_limit
+        self.steady: set[tuple[bytes, bytes, bytes]] = set()
 
     def write_members(self, exchange: Exchange) -> None:
         """Add rows of a group's exchange; most are heartbeats without changes."""
         if exchange.api_key == API_HEARTBEAT and exchange.error_code in (0, NULL):
+            return
+        steady = steady_bytes(exchange)
+        if steady is not None and steady in self.steady:
             return
         request = self._body(exchange, False)
         if request is None:
@@ -62,6 +73,10 @@ class BodyWriter:
             rows.add(exchange, event)
             count += 1
         self.sink.note_made(MEMBER_BYTES * count + rows.all_text_size() - before)
+        if count == 0 and steady is not None and left_out_of(request) + left_out_of(response) == 0:
+            if len(self.steady) >= STEADY_LIMIT:
+                self.steady.clear()
+            self.steady.add(steady)
         if not self.detail.makes_bodies:
             for side, body in (("request", request), ("response", response)):
                 left_out = left_out_of(body)
@@ -131,6 +146,22 @@ class BodyWriter:
         time = exchange.response_start if is_answer else exchange.request_start
         packet = exchange.response_packet if is_answer else exchange.request_packet
         self.sink.report(exchange, kind, text, time, packet, 0)
+
+
+def steady_bytes(exchange: Exchange) -> tuple[bytes, bytes, bytes] | None:
+    """Heartbeat and response without correlation ids; None if one was not seen whole."""
+    request, response = exchange.request_frame, exchange.response_frame
+    if int(exchange.api_key) not in GROUP_HEARTBEATS or exchange.dialect or request is None:
+        return None
+    if response is None or request.missing or response.missing or exchange.outcome != ANSWERED:
+        return None
+    if len(request.data) + len(response.data) > STEADY_BYTES or doubt_of(exchange) != BELIEVED:
+        return None
+    return (
+        request.data[:CORRELATION_AT],
+        request.data[CORRELATION_END:],
+        response.data[RESPONSE_BODY_AT:],
+    )
 
 
 def left_out_of(body: Body | None) -> int:
