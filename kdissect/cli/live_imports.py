@@ -25,6 +25,7 @@ LATE: Final = (
     "kdissect.live.memory",
     "kdissect.live.shedding",
     "kdissect.tls.session",
+    "numpy.ma",  # by numpy.unique
     "pyarrow.compute",
     "pyarrow.ipc",
     "pyarrow.parquet",

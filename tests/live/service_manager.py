@@ -69,7 +69,14 @@ listening = socket.create_server(("127.0.0.1", 9092))
 threading.Thread(target=serve, args=(listening, port), daemon=True).start()
 for number in range(5):
     AdminClient({"bootstrap.servers": "127.0.0.1:9092"}).list_topics(timeout=30)
-print(json.dumps(sorted(header for data in requests for header in headers(data))))
+print(json.dumps(sorted(header for data in requests for header in headers(data))), flush=True)
+"""
+# The same, and the connections stay.
+STAY = f"""{TALK}
+one = AdminClient({{"bootstrap.servers": "127.0.0.1:9092"}})
+one.list_topics(timeout=30)
+print("open", flush=True)
+sys.stdin.read()
 """
 
 
@@ -119,6 +126,20 @@ class Running:
         self.hear("WATCHDOG=1")
         self.hear("WATCHDOG=1")
         return found
+
+    @contextmanager
+    def open_connections(self) -> Iterator[None]:
+        """Meanwhile a client and a broker have talked, and stay connected."""
+        command = [*self.inside, sys.executable, "-c", STAY]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe) as talking:
+            try:
+                assert talking.stdout is not None
+                assert talking.stdout.readline()
+                assert talking.stdout.readline() == b"open\n"
+                yield
+            finally:
+                talking.kill()
 
     def threads(self) -> list[dict[str, str]]:
         return threads_of(self.process.pid)
