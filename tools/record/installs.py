@@ -32,6 +32,7 @@ PYTHON_CODECS = (
 NODE_CLIENTS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")
 FIRST_WITH_ADMIN_COMMANDS = (4, 1)
 FIRST_WITH_TELEMETRY = (3, 7)
+FIRST_WITH_WORK = (2, 4)
 FETCH_TIMEOUT_SECONDS = 600
 SOURCES = Path(__file__).parent
 
@@ -129,9 +130,10 @@ def streams_jars(kafka_version: str) -> Path:
 
 def java_agent(kafka_version: str) -> tuple[list[str], list[str]]:
     """What `java` is told before and after the bootstrap address to start the agent."""
-    parts = []
+    parts = ["Work"] if version_number(kafka_version) >= FIRST_WITH_WORK else []
     if version_number(kafka_version) >= FIRST_WITH_ADMIN_COMMANDS:
         parts = ["AdminCommands", "ClusterCommands", "SecurityCommands", "ShareCommands"]
+        parts.append("ShareWork")
     class_path = _compile(f"agent-{kafka_version}", client_jars(kafka_version), ["Agent", *parts])
     return ["-cp", class_path, "Agent"], parts
 

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from tools.record.clients.agent import Agent, Command, Produced, consumed, iter_records, serve
+from tools.record.clients.work import Job, Reading, Writing
 
 TIMEOUT_SECONDS = 20.0
 STATISTICS_INTERVAL_MS = 200
@@ -38,6 +39,7 @@ class LibrdkafkaAgent(Agent):
         self._consumers: dict[str, Consumer] = {}
         self._admins: dict[str, AdminClient] = {}
         self._settings: dict[str, Command] = {}
+        self._jobs: dict[str, Job] = {}
         self._statistics: dict[str, dict[str, Any]] = {}
 
     def versions(self) -> dict[str, str]:
@@ -212,6 +214,36 @@ class LibrdkafkaAgent(Agent):
         if client in self._statistics:
             self.emit("statistics", session=client, **_counters(self._statistics[client]))
 
+    def start_writing(
+        self, client: str, settings: dict[str, Any] | None = None, **command: Any
+    ) -> None:
+        """Produce in a thread until `stop`."""
+        configuration = self._work_configuration(client) | {"linger.ms": 5, **(settings or {})}
+        self._jobs[client] = Writing(configuration, command)
+        self._jobs[client].start()
+
+    def start_reading(
+        self,
+        client: str,
+        group: str | None = None,
+        settings: dict[str, Any] | None = None,
+        **command: Any,
+    ) -> None:
+        """Consume in a thread until `stop`."""
+        configuration = self._work_configuration(client) | {
+            "group.id": group or f"{client}-unused",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            **(settings or {}),
+        }
+        command.setdefault("commits", group is not None)
+        self._jobs[client] = Reading(configuration, command)
+        self._jobs[client].start()
+
+    def stop(self, client: str) -> dict[str, int]:
+        """End the work of a client; what it counted."""
+        return self._jobs.pop(client).stop()
+
     def create_topics(self, client: str, topics: list[Command], timeout_ms: int = 10000) -> None:
         """Create topics: {name, partitions, replication, configs}."""
         wanted = [
@@ -295,6 +327,14 @@ class LibrdkafkaAgent(Agent):
             "broker.address.family": "v4",
             "statistics.interval.ms": STATISTICS_INTERVAL_MS,
             "stats_cb": lambda text: self._statistics.__setitem__(client, json.loads(text)),
+            "log_level": 3,
+        }
+
+    def _work_configuration(self, client: str) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": client,
+            "broker.address.family": "v4",
             "log_level": 3,
         }
 
