@@ -58,6 +58,11 @@ class AgentProcess:
         reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         reader.start()
 
+    @property
+    def process_id(self) -> int:
+        """Of the agent's process."""
+        return self._process.pid
+
     def send(self, operation: str, **arguments: Any) -> None:
         """Give a command; its reply is for `receive`."""
         self._sent.append((operation, arguments))

@@ -73,6 +73,8 @@ final class Work {
 
         abstract void close();
 
+        void failed() {}
+
         @Override
         public void run() {
             while (!over) {
@@ -82,6 +84,7 @@ final class Work {
                     break;
                 } catch (Exception failure) {
                     count(failure.getClass().getSimpleName());
+                    failed();
                     pause(command.path("after_failure_ms").asLong(100));
                 }
             }
@@ -178,6 +181,14 @@ final class Work {
             return producer.send(new ProducerRecord<>(topic, partition, key, value),
                     (metadata, failure) ->
                             count(failure == null ? "written" : failure.getClass().getSimpleName()));
+        }
+
+        @Override
+        void failed() {
+            if (command.path("reopens_after_failure").asBoolean(false)) {
+                inTransaction = false;
+                close();
+            }
         }
 
         private void end() {

@@ -1,0 +1,1 @@
+"""The classes of incidents, by what they happen to."""

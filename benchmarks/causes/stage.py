@@ -1,0 +1,258 @@
+"""Staging: a cluster, and one incident after the other on it, each with a capture of its own."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.causes import vantage
+from benchmarks.causes.shapes import PORT, class_path_of, settings_of
+from benchmarks.causes.table import Incident, Quiet, Variant
+from benchmarks.causes.truth import Truth
+from tools.record.agents import AgentProcess
+from tools.record.cluster import Cluster
+from tools.record.networks import Network, lose
+from tools.record.processes import START_TIMEOUT_SECONDS
+from tools.record.recording import Options, Stage
+from tools.record.scenarios.at_work import place
+from tools.record.sniffer import Sniffer, to_pcapng
+
+LOOPBACK = Network("127.0.0.1")
+ADMIN = "admin"
+STARTED = "started (kafka.server.Kafka"
+SETTLE_SECONDS = 0.4
+NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids", "carts")
+
+
+class Scene:
+    """One incident on its stage: its names, its clients, its capture and its truth."""
+
+    def __init__(self, stage: Stage, name: str, half: str, what: Incident | Quiet, variant: Variant):
+        self.stage = stage
+        self.name = name
+        self.variant = variant
+        number = sum(name.encode()) % 97
+        self.stem = f"{NAMES[number % len(NAMES)]}-{number}"
+        self.names: dict[str, str] = {"stem": self.stem}
+        self.truth = Truth(name, what.name, half, "")
+        self._what = what
+        self._running: dict[str, str] = {}
+        self._sniffer: Sniffer | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers."""
+        return self.stage.cluster
+
+    def broker(self, number: int) -> str:
+        """A broker's address, as captures have it."""
+        return f"127.0.0.{number}:{self.cluster.ports.client}"
+
+    def topic(self, suffix: str = "", partitions: int = 1, **more: Any) -> str:
+        """Create a topic: `replication`, `configs`."""
+        name = f"{self.stem}-{suffix}" if suffix else self.stem
+        wanted = {"name": name, "partitions": partitions, **more}
+        self.stage.prepare("create_topics", topics=[wanted])
+        return name
+
+    def admin(self, operation: str, **arguments: Any) -> Any:
+        """Let an administrator do something."""
+        return self.stage.prepare(operation, **arguments).result
+
+    def write(self, who: str, *topics: str, library: str | None = None, **work: Any) -> str:
+        """Begin to produce as the client {stem}-{who}, until `stop`; its client id."""
+        return self._begin("start_writing", who, library, topics=list(topics), **work)
+
+    def read(self, who: str, *topics: str, library: str | None = None, **work: Any) -> str:
+        """Begin to consume, in the group {stem}-{group}."""
+        group = work.pop("group", None)
+        if group is not None:
+            work["group"] = f"{self.stem}-{group}"
+        return self._begin("start_reading", who, library, topics=list(topics), **work)
+
+    def share(self, who: str, *topics: str, group: str, **work: Any) -> str:
+        """Begin to consume as a member of a share group."""
+        named = f"{self.stem}-{group}"
+        return self._begin("start_sharing", who, None, topics=list(topics), group=named, **work)
+
+    def stop(self, client: str) -> dict[str, int]:
+        """End a client's work; what it counted."""
+        library = self._running.pop(client)
+        counts: dict[str, int] = self.stage.call(library, "stop", client).result
+        known = self.truth.clients.setdefault(client, {})
+        for what, number in counts.items():
+            known[what] = known.get(what, 0) + number
+        return counts
+
+    def stop_all(self) -> None:
+        """End all clients, in the order in which they began."""
+        for client in list(self._running):
+            self.stop(client)
+
+    def agent(self, library: str) -> AgentProcess:
+        """The process of a library's clients."""
+        return self.stage.agent(library)
+
+    def kill(self, library: str) -> None:
+        """End a process and its clients by SIGKILL."""
+        self.stage.drop_agent(library).kill()
+        self._running = {who: where for who, where in self._running.items() if where != library}
+
+    def place(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """Say which brokers have a partition; the first leads it."""
+        place(self.stage, topic, partition, replicas)
+
+    def kill_broker(self, number: int, politely: bool = False) -> None:
+        """End a broker's process; `start_broker` brings it back."""
+        self.cluster.servers[number].stop(politely)
+
+    def start_broker(self, number: int) -> None:
+        """Start a broker that was stopped, and wait until it serves again."""
+        server = self.cluster.servers[number]
+        before = server.logged().count(STARTED)
+        server.launch()
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while server.logged().count(STARTED) == before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.stage.are_brokers_new = True
+
+    def pause_broker(self, number: int, seconds: float) -> None:
+        """Stop a broker's process for a moment, as a long garbage collection would."""
+        self.cluster.servers[number].pause(seconds, lambda: None)
+
+    def lose(self, percent: int) -> None:
+        """Drop packets of the client, from now on."""
+        lose(percent)
+
+    @contextmanager
+    def capturing(self) -> Iterator[None]:
+        """Capture meanwhile; clients that still work are stopped before the capture ends."""
+        network = self.cluster.settings.layout.network or LOOPBACK
+        pcap = self.stage.directory / f"{self.name}.pcap"
+        self._sniffer = Sniffer(self.cluster.captured_ports, pcap, network.taps[0])
+        self._sniffer.start()
+        try:
+            yield
+            self.stop_all()
+            time.sleep(SETTLE_SECONDS)
+            self._sniffer.stop()
+        finally:
+            self._sniffer.kill()
+
+    @contextmanager
+    def incident(self, **names: str) -> Iterator[None]:
+        """Note when it began and ended; `names` are for {placeholders} of the truth."""
+        self.names |= names
+        self.truth.start_ns = time.time_ns()
+        yield
+        self.truth.end_ns = time.time_ns()
+
+    def sleep(self, seconds: float) -> None:
+        """Let things go on."""
+        time.sleep(seconds)
+
+    def play(self) -> None:
+        """Play it; leave no client behind."""
+        try:
+            self._what.play(self)
+        finally:
+            for client, library in list(self._running.items()):
+                self._running.pop(client)
+                self.stage.call(library, "stop", client)
+
+    def write_files(self, directory: Path) -> list[Path]:
+        """The capture, its truth, and those of its views."""
+        self._fill()
+        capture = directory / f"{self.name}.pcapng"
+        to_pcapng(self.stage.directory / f"{self.name}.pcap", capture)
+        (self.stage.directory / f"{self.name}.pcap").unlink()
+        self.truth.write(capture)
+        views = [vantage.derive(capture, view, self.names) for view in self.variant.views]
+        return [capture, *views]
+
+    def _begin(self, operation: str, who: str, library: str | None, **work: Any) -> str:
+        client = f"{self.stem}-{who}"
+        chosen = library or self.variant.library
+        self.stage.call(chosen, operation, client, **work)
+        self._running[client] = chosen
+        return client
+
+    def _fill(self) -> None:
+        truth, what, variant = self.truth, self._what, self.variant
+        truth.kafka, truth.shape = variant.version, variant.shape
+        truth.library = variant.library
+        if isinstance(what, Quiet):
+            truth.cause = what.what
+            return
+        truth.cause = what.cause.format(**self.names)
+        truth.ids, truth.also, truth.false = list(what.ids), list(what.also), list(what.false)
+        truth.entities = [entity.format(**self.names) for entity in what.entities]
+        truth.is_notice = what.is_notice
+
+
+class CausesStage(Stage):
+    """A recorder's stage that goes on from scene to scene."""
+
+    are_brokers_new = False
+
+    def agent(self, library: str) -> AgentProcess:
+        """The process of a library's clients."""
+        return self._agent(library, self.cluster.address)
+
+    def drop_agent(self, library: str) -> AgentProcess:
+        """The same, no longer of the stage."""
+        return self._agents.pop((library, self.cluster.address))
+
+
+Planned = tuple[str, str, Incident | Quiet, Variant]
+
+
+def record_on(version: str, shape: str, planned: Sequence[Planned], directory: Path) -> list[str]:
+    """Start a cluster and stage everything on it; names of what failed."""
+    failed = []
+    options = Options(version, PORT, settings_of(version, shape).heap_megabytes)
+    with tempfile.TemporaryDirectory(prefix="kdissect-causes-") as scratch:
+        cluster = Cluster(settings_of(version, shape), class_path_of(version), Path(scratch))
+        network = cluster.settings.layout.network or LOOPBACK
+        stage = CausesStage(options, cluster, Path(scratch))
+        try:
+            network.up()
+            cluster.start()
+            warm_up(stage, planned)
+            for name, half, what, variant in planned:
+                began = time.monotonic()
+                scene = Scene(stage, name, half, what, variant)
+                try:
+                    scene.play()
+                    target = directory / half
+                    target.mkdir(parents=True, exist_ok=True)
+                    made = scene.write_files(target)
+                    told = f"{len(made)} captures, {made[0].stat().st_size:,} bytes"
+                except Exception as error:  # the next one is staged all the same
+                    failed.append(name)
+                    told = f"failed: {type(error).__name__}: {str(error)[:300]}"
+                print(f"{name}: {told}, {time.monotonic() - began:.0f} s", flush=True)
+        finally:
+            stage.stop_agents()
+            cluster.stop()
+            network.down()
+    return failed
+
+
+def warm_up(stage: Stage, planned: Sequence[Planned]) -> None:
+    """Do what is slow only at first: classes of JVMs, internal topics."""
+    shape = planned[0][3].shape
+    if shape in ("unnamed", "deaf", "sasl", "tls"):
+        return
+    stage.prepare("create_topics", topics=[{"name": "warm-up", "partitions": 1}])
+    libraries = dict.fromkeys(["java", *(variant.library for *_, variant in planned)])
+    for library in libraries:
+        stage.call(library, "start_writing", "warm-up", topics=["warm-up"], every_ms=2)
+        time.sleep(2)
+        stage.call(library, "stop", "warm-up")
+        reading = {"topics": ["warm-up"], "group": "warm-up"}
+        stage.call(library, "start_reading", "warm-up", **reading)
+        time.sleep(2)
+        stage.call(library, "stop", "warm-up")
