@@ -1,8 +1,9 @@
 """All that is staged, in one table."""
 
-from benchmarks.causes.incidents import clients, groups
+from benchmarks.causes.incidents import brokers, clients, groups, networks, security, sharing, transactions
 from benchmarks.causes.table import Incident, Quiet
 
-INCIDENTS: tuple[Incident, ...] = (*clients.INCIDENTS, *groups.INCIDENTS)
+MODULES = (clients, groups, brokers, transactions, security, sharing, networks)
+INCIDENTS: tuple[Incident, ...] = tuple(one for module in MODULES for one in module.INCIDENTS)
 QUIETS: tuple[Quiet, ...] = ()
 ALL: tuple[Incident | Quiet, ...] = (*INCIDENTS, *QUIETS)

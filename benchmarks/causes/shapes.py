@@ -1,12 +1,14 @@
 """The clusters that incidents are staged on: each is started once for many of them."""
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from tools.record import installs
-from tools.record.cluster import ClusterSettings
-from tools.record.configuration import KRAFT, ZOOKEEPER, Layout
+from tools.record.cluster import Cluster, ClusterSettings
+from tools.record.configuration import KRAFT, ZOOKEEPER, Layout, Node
 from tools.record.networks import switched
 from tools.record.releases import RELEASES
 from tools.record.scenarios.incidents import IMPATIENT_BROKER
@@ -16,6 +18,7 @@ PORT = 29092
 HEAP_MEGABYTES = 512
 FAR_NAME = "broker-1.kafka.invalid"  # never resolved: RFC 2606
 DEAF_ADDRESS = "127.0.0.66"  # of the loopback, where no broker listens
+SMALL_DISK_NODE, SMALL_DISK_MEGABYTES = 2, 12
 SHARE = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.record.lock.duration.ms": "3000",
@@ -74,6 +77,7 @@ SHAPES = {
     "share": Shape(Layout(), lambda _: ONE | SHARE),
     "three": Shape(Layout(brokers=3, controllers=1), three),
     "strict": Shape(Layout(brokers=3, controllers=1), strict),
+    "disk": Shape(Layout(brokers=3, controllers=1), three),
     "sasl": Shape(Layout(has_sasl=True), guarded),
     "tls": Shape(Layout(tls=Tls(has_key_log=False)), lambda _: dict(ONE)),
     "idle": Shape(Layout(), lambda _: ONE | {"connections.max.idle.ms": "3000"}),
@@ -95,6 +99,41 @@ def settings_of(version: str, shape: str) -> ClusterSettings:
     if mode == ZOOKEEPER and layout.controllers:
         layout = layout._replace(controllers=0)
     return ClusterSettings(release, mode, layout, PORT, HEAP_MEGABYTES, properties(mode))
+
+
+class FullDiskCluster(Cluster):
+    """The second broker's logs are on a disk of some megabytes of their own."""
+
+    def __init__(self, settings: ClusterSettings, class_path: str, directory: Path) -> None:
+        super().__init__(settings, class_path, directory)
+        self._disk: Path | None = None
+
+    def stop(self) -> None:
+        """End the servers, and give the disk back."""
+        super().stop()
+        if self._disk is not None:
+            subprocess.run(["umount", str(self._disk)], check=True, timeout=20)
+            self._disk = None
+
+    def _prepare(self, node: Node) -> None:
+        super()._prepare(node)
+        if node.node_id != SMALL_DISK_NODE:
+            return
+        data = self._directory / f"node-{node.node_id}" / "data"
+        data.mkdir(exist_ok=True)
+        formatted = data.rename(data.with_name("formatted"))
+        data.mkdir()
+        options = ["-o", f"size={SMALL_DISK_MEGABYTES}m"]
+        subprocess.run(["mount", "-t", "tmpfs", *options, "none", str(data)], check=True, timeout=20)
+        self._disk = data
+        for file in formatted.iterdir():
+            shutil.copy2(file, data / file.name)
+
+
+def cluster_of(version: str, shape: str, directory: Path) -> Cluster:
+    """A cluster that is not started yet."""
+    make = FullDiskCluster if shape == "disk" else Cluster
+    return make(settings_of(version, shape), class_path_of(version), directory)
 
 
 def class_path_of(version: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.causes import vantage
-from benchmarks.causes.shapes import PORT, class_path_of, settings_of
+from benchmarks.causes.shapes import PORT, cluster_of, settings_of
 from benchmarks.causes.table import Incident, Quiet, Variant
 from benchmarks.causes.truth import Truth
 from tools.record.agents import AgentProcess
@@ -29,7 +29,9 @@ NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids",
 class Scene:
     """One incident on its stage: its names, its clients, its capture and its truth."""
 
-    def __init__(self, stage: Stage, name: str, half: str, what: Incident | Quiet, variant: Variant):
+    def __init__(
+        self, stage: "CausesStage", name: str, half: str, what: Incident | Quiet, variant: Variant
+    ) -> None:
         self.stage = stage
         self.name = name
         self.variant = variant
@@ -74,8 +76,8 @@ class Scene:
 
     def share(self, who: str, *topics: str, group: str, **work: Any) -> str:
         """Begin to consume as a member of a share group."""
-        named = f"{self.stem}-{group}"
-        return self._begin("start_sharing", who, None, topics=list(topics), group=named, **work)
+        named, own = f"{self.stem}-{group}", work.pop("own", None)
+        return self._begin("start_sharing", who, own, topics=list(topics), group=named, **work)
 
     def stop(self, client: str) -> dict[str, int]:
         """End a client's work; what it counted."""
@@ -116,7 +118,6 @@ class Scene:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while server.logged().count(STARTED) == before and time.monotonic() < deadline:
             time.sleep(0.1)
-        self.stage.are_brokers_new = True
 
     def pause_broker(self, number: int, seconds: float) -> None:
         """Stop a broker's process for a moment, as a long garbage collection would."""
@@ -195,8 +196,6 @@ class Scene:
 class CausesStage(Stage):
     """A recorder's stage that goes on from scene to scene."""
 
-    are_brokers_new = False
-
     def agent(self, library: str) -> AgentProcess:
         """The process of a library's clients."""
         return self._agent(library, self.cluster.address)
@@ -214,7 +213,7 @@ def record_on(version: str, shape: str, planned: Sequence[Planned], directory: P
     failed = []
     options = Options(version, PORT, settings_of(version, shape).heap_megabytes)
     with tempfile.TemporaryDirectory(prefix="kdissect-causes-") as scratch:
-        cluster = Cluster(settings_of(version, shape), class_path_of(version), Path(scratch))
+        cluster = cluster_of(version, shape, Path(scratch))
         network = cluster.settings.layout.network or LOOPBACK
         stage = CausesStage(options, cluster, Path(scratch))
         try:

@@ -1,0 +1,235 @@
+"""Incidents of brokers: paused, killed, restarted, without space; and replicas that are missing."""
+
+from benchmarks.causes.incidents.clients import MIDDLE, NEW, OLD, RDKAFKA
+from benchmarks.causes.stage import Scene
+from benchmarks.causes.table import Incident, Variant, View
+
+ALL_WAIT = {"acks": "all"}
+
+
+def spread_topic(scene: Scene, **configs: str) -> str:
+    """A topic of three partitions, one led by each broker."""
+    topic = scene.topic(partitions=3, replication=3, configs=configs)
+    for number in range(3):
+        order = [number + 1, (number + 1) % 3 + 1, (number + 2) % 3 + 1]
+        scene.place(topic, number, order)
+    return topic
+
+
+def pauses(scene: Scene) -> None:
+    """One of three brokers stands still for most of a second, again and again."""
+    topic = spread_topic(scene)
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=15, settings={"acks": "1"})
+        scene.read("reader", topic, group="readers")
+        scene.sleep(4)
+        with scene.incident(broker=scene.broker(2)):
+            for _ in range(4):
+                scene.pause_broker(2, 0.8)
+                scene.sleep(1.2)
+
+
+def single_pauses(scene: Scene) -> None:
+    """The only broker stands still."""
+    topic = scene.topic(partitions=2)
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=15)
+        scene.read("reader", topic, group="readers")
+        scene.sleep(4)
+        with scene.incident(broker=scene.broker(1)):
+            for _ in range(3):
+                scene.pause_broker(1, 1.2)
+                scene.sleep(1.5)
+
+
+def slow_follower(scene: Scene) -> None:
+    """A follower stands still; acks=all waits for it."""
+    topic = scene.topic(replication=3)
+    scene.place(topic, 0, [1, 2, 3])
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=15, settings=ALL_WAIT)
+        scene.sleep(4)
+        with scene.incident(broker="3"):
+            for _ in range(4):
+                scene.pause_broker(3, 0.7)
+                scene.sleep(1)
+
+
+def unclean_restarts(scene: Scene) -> None:
+    """Broker after broker is killed and started again, without a controlled shutdown."""
+    topic = spread_topic(scene)
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, settings=ALL_WAIT)
+        scene.read("reader", topic, group="readers")
+        scene.sleep(3)
+        with scene.incident(broker=scene.broker(1)):
+            for number in (1, 2):
+                scene.kill_broker(number)
+                scene.sleep(5)
+                scene.start_broker(number)
+                scene.sleep(3)
+    scene.sleep(2)
+
+
+def leader_killed(scene: Scene) -> None:
+    """The leader of a busy partition is killed."""
+    topic = spread_topic(scene)
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, settings=ALL_WAIT)
+        scene.read("reader", topic, assign=[[topic, number] for number in range(3)])
+        scene.sleep(3)
+        with scene.incident(broker=scene.broker(3)):
+            scene.kill_broker(3)
+            scene.sleep(8)
+    scene.start_broker(3)
+    scene.sleep(3)
+
+
+def below_min_isr(scene: Scene) -> None:
+    """A topic that needs three copies has two: a broker is down."""
+    topic = spread_topic(scene, **{"min.insync.replicas": "3"})
+    scene.kill_broker(3)
+    scene.sleep(6)
+    try:
+        with scene.capturing(), scene.incident(topic=topic):
+            settings = ALL_WAIT | scene.variant.options.get("settings", {})
+            scene.write("writer", topic, every_ms=100, partition=0, settings=settings)
+            scene.sleep(8)
+    finally:
+        scene.start_broker(3)
+        scene.sleep(3)
+
+
+def broker_down(scene: Scene) -> None:
+    """The only broker is down when clients start."""
+    scene.kill_broker(1)
+    try:
+        with scene.capturing(), scene.incident(broker=scene.broker(1)):
+            scene.write("writer", scene.stem, every_ms=50)
+            scene.read("reader", scene.stem, group="readers")
+            scene.sleep(14)
+    finally:
+        scene.start_broker(1)
+        scene.sleep(2)
+
+
+def lost_without_acks(scene: Scene) -> None:
+    """A broker is killed and comes back while acks=0 are sent: nobody hears of what was lost."""
+    topic = scene.topic()
+    with scene.capturing():
+        settings = {"acks": "0"}
+        if scene.variant.library != RDKAFKA:
+            settings |= {"enable.idempotence": "false"}
+        scene.write("writer", topic, every_ms=5, burst=2, settings=settings)
+        scene.sleep(3)
+        with scene.incident():
+            scene.kill_broker(1)
+            scene.sleep(1)
+            scene.start_broker(1)
+        scene.sleep(4)
+
+
+def disk_full(scene: Scene) -> None:
+    """The second broker's disk fills up; it gives up and its partitions move."""
+    topic = spread_topic(scene)
+    with scene.capturing():
+        scene.write("small", topic, every_ms=30, settings=ALL_WAIT)
+        scene.sleep(3)
+        with scene.incident(broker=scene.broker(2)):
+            settings = {"acks": "1", "enable.idempotence": "false"}
+            scene.write("bulk", topic, every_ms=20, size=60000, partition=1, settings=settings,
+                        compressible=False)  # fmt: skip
+            scene.sleep(14)
+
+
+BROKER = "{broker}"
+AFTER_A_BROKER = (
+    "broker-refuses-connections", "rebalance-stops-group", "produce-latency-slow-follower",
+    "requests-unanswered", "produce-sent-again", "error-NOT_COORDINATOR", "session-timeout",
+    "error-COORDINATOR_NOT_AVAILABLE", "replicas-missing", "coordinator-moved", "broker-stalls",
+    "failover-blackout", "connection-churn", "broker-restarted",
+)  # fmt: skip
+INCIDENTS = (
+    Incident(
+        "broker-pauses",
+        "{broker} stood still for 0.8 s, four times",
+        ("broker-stalls",), (BROKER,), pauses,
+        (
+            Variant(MIDDLE, "three", views=(View("broker:127.0.0.2"), View("part:0.5-1"))),
+            Variant(OLD, "three", RDKAFKA, (View("broker:127.0.0.2"),)),
+        ),
+        also=("broker-slow", "produce-latency-slow-follower"),
+    ),
+    Incident(
+        "only-broker-pauses",
+        "{broker}, the only broker, stood still for 1.2 s, three times",
+        ("broker-stalls",), (BROKER,), single_pauses,
+        (
+            Variant(NEW, "one", views=(View("direction:responses", ids=()), View("part:0.4-1"))),
+            Variant(OLD, "one", views=(View("client:{stem}-writer"),)),
+        ),
+        also=("broker-slow",),
+    ),
+    Incident(
+        "follower-pauses",
+        "Follower {broker} stood still for 0.7 s, four times: acks=all waited for it",
+        ("produce-latency-slow-follower",), ("broker {broker}",), slow_follower,
+        (
+            Variant(NEW, "three", views=(View("broker:127.0.0.1"),)),
+            Variant(MIDDLE, "three", views=(View("broker:127.0.0.1"),)),
+        ),
+        also=("broker-stalls",),
+    ),
+    Incident(
+        "unclean-restarts",
+        "Brokers 1 and 2 were killed one after the other and started again",
+        ("failover-blackout", "broker-restarted"), (BROKER,), unclean_restarts,
+        (
+            Variant(MIDDLE, "three", views=(View("client:{stem}-"),)),
+            Variant(OLD, "three", views=(View("client:{stem}-"),)),
+        ),
+        also=AFTER_A_BROKER,
+    ),
+    Incident(
+        "killed-leader",
+        "{broker} was killed; its partition had no leader for seconds",
+        ("failover-blackout",), (BROKER,), leader_killed,
+        (
+            Variant(NEW, "three", RDKAFKA, (View("client:{stem}-writer"),)),
+            Variant(OLD, "three", views=(View("client:{stem}-writer"),)),
+        ),
+        also=AFTER_A_BROKER,
+    ),
+    Incident(
+        "below-min-isr",
+        "{topic} needs three copies in sync and has two: acks=all is refused",
+        ("replicas-missing",), ("{topic}",), below_min_isr,
+        (
+            Variant(MIDDLE, "three", views=(View("client:{stem}-writer"), View("part:0.5-1"))),
+            Variant(NEW, "three", RDKAFKA, (View("client:{stem}-writer"),)),
+        ),
+        also=("produce-gave-up", "broker-refuses-connections"),
+    ),
+    Incident(
+        "broker-down",
+        "{broker} does not run: no connection succeeds",
+        ("broker-refuses-connections",), (BROKER,), broker_down,
+        (Variant(NEW, "one", views=(View("part:0.1-1"),)), Variant(OLD, "one", RDKAFKA)),
+        also=("no-kafka",),
+    ),
+    Incident(
+        "lost-without-acks",
+        "The broker went down and {stem}-writer went on with acks=0: records were lost unnoticed",
+        ("acks-0-records-lost",), ("{stem}-writer",), lost_without_acks,
+        (Variant(MIDDLE, "one"), Variant(NEW, "one", RDKAFKA)),
+        also=AFTER_A_BROKER, is_notice=True,
+    ),
+    Incident(
+        "disk-full",
+        "The disk of {broker} is full: KAFKA_STORAGE_ERROR, and it leaves",
+        ("error-KAFKA_STORAGE_ERROR", "failover-blackout", "broker-refuses-connections"),
+        (BROKER,), disk_full,
+        (Variant(NEW, "disk"), Variant(MIDDLE, "disk")),
+        also=AFTER_A_BROKER,
+    ),
+)  # fmt: skip
