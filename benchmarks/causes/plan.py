@@ -1,9 +1,9 @@
 """All that is staged, in one table."""
 
 from benchmarks.causes.incidents import brokers, clients, groups, networks, security, sharing, transactions
+from benchmarks.causes.quiet import QUIETS
 from benchmarks.causes.table import Incident, Quiet
 
 MODULES = (clients, groups, brokers, transactions, security, sharing, networks)
 INCIDENTS: tuple[Incident, ...] = tuple(one for module in MODULES for one in module.INCIDENTS)
-QUIETS: tuple[Quiet, ...] = ()
 ALL: tuple[Incident | Quiet, ...] = (*INCIDENTS, *QUIETS)

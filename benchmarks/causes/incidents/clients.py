@@ -144,6 +144,7 @@ INCIDENTS = (
             Variant(MIDDLE, "one", views=(View("part:0.3-1"), View("direction:requests"))),
             Variant(NEW, "one", RDKAFKA, views=(View("part:0-0.6"),)),
         ),
+        also=("metadata-storm",),
     ),
     Incident(
         "absent-topic",

@@ -122,13 +122,13 @@ def reset_to_latest(scene: Scene) -> None:
 def skips(scene: Scene) -> None:
     """A consumer seeks to the end and commits there: what is between is read by nobody."""
     topic = scene.topic()
-    scene.write("early", topic, every_ms=10, burst=30, count=6000, settings={"linger.ms": 20})
-    scene.sleep(4)
+    scene.write("early", topic, every_ms=10, burst=10, size=1000, count=4000)
+    scene.sleep(6)
     scene.stop(f"{scene.stem}-early")
     with scene.capturing():
         scene.write("writer", topic, every_ms=50)
         with scene.incident(group=f"{scene.stem}-late"):
-            settings = {"max.poll.records": 100}
+            settings = {"max.poll.records": 100, "max.partition.fetch.bytes": 50000}
             scene.read("reader", topic, group="late", settings=settings, skips=True)
             scene.sleep(6)
 
