@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.causes import document, stage
 from benchmarks.causes.plan import ALL
 from benchmarks.causes.score import captures_in, line, score_all, score_file, shown, totals
-from benchmarks.causes.table import HALVES
+from benchmarks.causes.table import HALVES, RECORDER
 
 
 def main() -> None:
@@ -52,7 +52,11 @@ def record(arguments: argparse.Namespace) -> None:
     for (version, shape), those in groupby(sorted(planned, key=key), key=key):
         print(f"# Kafka {version}, {shape}", flush=True)
         try:
-            failed += stage.record_on(version, shape, list(those), arguments.output)
+            if shape == RECORDER:
+                for one in those:
+                    stage.record_scenario(one, arguments.output)
+            else:
+                failed += stage.record_on(version, shape, list(those), arguments.output)
         except Exception as error:  # the other clusters are started all the same
             print(f"# failed: {type(error).__name__}: {error}", flush=True)
             failed.append(f"{version}/{shape}")

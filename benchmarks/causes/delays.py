@@ -53,7 +53,19 @@ def _link(milliseconds: int, rate: int) -> Iterator[None]:
         subprocess.run(["ip", *command.split()], check=True, timeout=10)
     program = [sys.executable, "-m", "benchmarks.causes.delays", str(milliseconds), str(rate)]
     for namespace, interface in ((CLIENT, "eth0"), ("kdissect-broker", "eth0")):
-        offload = ["ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off", "tx", "off"]
+        offload = [
+            "ethtool",
+            "-K",
+            interface,
+            "tso",
+            "off",
+            "gso",
+            "off",
+            "gro",
+            "off",
+            "tx",
+            "off",
+        ]
         subprocess.run([*inside(namespace), *offload], check=True, timeout=10, capture_output=True)
     process = subprocess.Popen([*inside(MIDDLE), *program], cwd=REPOSITORY)
     time.sleep(START_SECONDS)

@@ -1,9 +1,18 @@
 """All that is staged, in one table."""
 
-from benchmarks.causes.incidents import brokers, clients, groups, networks, security, sharing, transactions
+from benchmarks.causes.incidents import (
+    brokers,
+    clients,
+    committed,
+    groups,
+    networks,
+    security,
+    sharing,
+    transactions,
+)
 from benchmarks.causes.quiet import QUIETS
 from benchmarks.causes.table import Incident, Quiet
 
-MODULES = (clients, groups, brokers, transactions, security, sharing, networks)
+MODULES = (clients, groups, brokers, transactions, security, sharing, networks, committed)
 INCIDENTS: tuple[Incident, ...] = tuple(one for module in MODULES for one in module.INCIDENTS)
-ALL: tuple[Incident | Quiet, ...] = (*INCIDENTS, *QUIETS)
+ALL: tuple[Incident | Quiet, ...] = (*INCIDENTS, *QUIETS, *committed.QUIETS)

@@ -1,5 +1,6 @@
 """Staging: a cluster, and one incident after the other on it, each with a capture of its own."""
 
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -8,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.causes import vantage
-from benchmarks.causes.shapes import PORT, cluster_of, settings_of
+from benchmarks.causes.shapes import HEAP_MEGABYTES, PORT, cluster_of
 from benchmarks.causes.table import Incident, Quiet, Variant
 from benchmarks.causes.truth import Truth
 from tools.record.agents import AgentProcess
 from tools.record.cluster import Cluster
 from tools.record.networks import Network, lose
 from tools.record.processes import START_TIMEOUT_SECONDS
-from tools.record.recording import Options, Stage
+from tools.record.recording import Options, Stage, record
+from tools.record.scenarios import SCENARIOS
 from tools.record.scenarios.at_work import place
 from tools.record.sniffer import Sniffer, to_pcapng
 
 LOOPBACK = Network("127.0.0.1")
-ADMIN = "admin"
+CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 STARTED = "started (kafka.server.Kafka"
 SETTLE_SECONDS = 0.4
 NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids", "carts")
@@ -165,7 +167,7 @@ class Scene:
 
     def write_files(self, directory: Path) -> list[Path]:
         """The capture, its truth, and those of its views."""
-        self._fill()
+        fill(self.truth, self._what, self.variant, self.names)
         capture = directory / f"{self.name}.pcapng"
         to_pcapng(self.stage.directory / f"{self.name}.pcap", capture)
         (self.stage.directory / f"{self.name}.pcap").unlink()
@@ -180,17 +182,17 @@ class Scene:
         self._running[client] = chosen
         return client
 
-    def _fill(self) -> None:
-        truth, what, variant = self.truth, self._what, self.variant
-        truth.kafka, truth.shape = variant.version, variant.shape
-        truth.library = variant.library
-        if isinstance(what, Quiet):
-            truth.cause = what.what
-            return
-        truth.cause = what.cause.format(**self.names)
-        truth.ids, truth.also, truth.false = list(what.ids), list(what.also), list(what.false)
-        truth.entities = [entity.format(**self.names) for entity in what.entities]
-        truth.is_notice = what.is_notice
+
+def fill(truth: Truth, what: Incident | Quiet, variant: Variant, names: dict[str, str]) -> None:
+    """Complete a truth by the table."""
+    truth.kafka, truth.shape, truth.library = variant.version, variant.shape, variant.library
+    if isinstance(what, Quiet):
+        truth.cause = what.what
+        return
+    truth.cause = what.cause.format(**names)
+    truth.ids, truth.also, truth.false = list(what.ids), list(what.also), list(what.false)
+    truth.entities = [entity.format(**names) for entity in what.entities]
+    truth.is_notice = what.is_notice
 
 
 class CausesStage(Stage):
@@ -211,7 +213,7 @@ Planned = tuple[str, str, Incident | Quiet, Variant]
 def record_on(version: str, shape: str, planned: Sequence[Planned], directory: Path) -> list[str]:
     """Start a cluster and stage everything on it; names of what failed."""
     failed = []
-    options = Options(version, PORT, settings_of(version, shape).heap_megabytes)
+    options = Options(version, PORT, HEAP_MEGABYTES)
     with tempfile.TemporaryDirectory(prefix="kdissect-causes-") as scratch:
         cluster = cluster_of(version, shape, Path(scratch))
         network = cluster.settings.layout.network or LOOPBACK
@@ -238,6 +240,24 @@ def record_on(version: str, shape: str, planned: Sequence[Planned], directory: P
             cluster.stop()
             network.down()
     return failed
+
+
+def record_scenario(planned: Planned, directory: Path) -> None:
+    """Copy a committed capture, or let the recorder play its scenario; write the truth."""
+    name, half, what, variant = planned
+    target = directory / half
+    target.mkdir(parents=True, exist_ok=True)
+    capture = target / f"{name}.pcapng"
+    if "capture" in variant.options:
+        shutil.copyfile(CAPTURES / f"{variant.options['capture']}.pcapng", capture)
+    else:
+        scenario = variant.options["scenario"]
+        options = Options(variant.version, PORT, HEAP_MEGABYTES, clients=variant.options["clients"])
+        record(SCENARIOS[scenario], scenario, options, capture)
+    truth = Truth(name, what.name, half, "")
+    fill(truth, what, variant, {})
+    truth.write(capture)
+    print(f"{name}: {capture.stat().st_size:,} bytes", flush=True)
 
 
 def warm_up(stage: Stage, planned: Sequence[Planned]) -> None:

@@ -1,4 +1,4 @@
-"""What is staged: classes of incidents with their truth, and quiet captures, where nothing is wrong.
+"""What is staged: classes of incidents with their truth, and quiet captures.
 
 A class has variants, which differ in Kafka's version, the client's library or the group's
 protocol. Variants with an odd number are the training half; those with an even number are held
@@ -12,6 +12,9 @@ TRAINING, HELD_BACK, QUIET = "training", "held-back", "quiet"
 HALVES = (TRAINING, HELD_BACK, QUIET)
 # Findings about the capture and not about what was captured: true of every part of a capture.
 OF_THE_CAPTURE = ("capture-loses-packets", "messages-undecoded", "connections-encrypted")
+
+
+RECORDER = "recorder"  # shape of what the recorder's own scenarios stage
 
 
 class View(NamedTuple):

@@ -4,6 +4,7 @@ Reads the pcapng that editcap wrote (one interface, little-endian) and writes so
 as they are or cut off.
 """
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,11 +39,12 @@ Wanted = Callable[[Packet], bool]
 def derive(capture: Path, view: View, names: dict[str, str]) -> Path:
     """Write a view of a capture beside it, with its truth."""
     kind, _, argument = view.kind.format(**names).partition(":")
-    made = capture.with_name(f"{capture.name.partition('.')[0]}-{kind}.pcapng")
+    told = "-".join(re.findall(r"\w+", view.kind.format(**names | {"stem": ""})))
+    made = capture.with_name(f"{capture.stem}-{told}.pcapng")
     truth = read_truth(capture)
     port = port_of(capture)
     made.write_bytes(KINDS[kind](capture, port, argument))
-    truth.name, truth.view = made.name.partition(".")[0], view.kind.format(**names)
+    truth.name, truth.view = made.stem, view.kind.format(**names)
     if view.ids is not None:
         truth.ids = list(view.ids)
     if view.entities is not None:
@@ -126,9 +128,8 @@ def part(capture: Path, port: int, argument: str) -> bytes:
     """The part between two shares of the time: "0.5-1"."""
     del port
     times = [packet.time_ns for packet in packets_of(capture)]
-    start, end = (
-        min(times) + float(share) * (max(times) - min(times)) for share in argument.split("-")
-    )
+    first, length = min(times), max(times) - min(times)
+    start, end = (first + int(float(share) * length) for share in argument.split("-"))
     return chosen(capture, lambda packet: start <= packet.time_ns <= end)
 
 
@@ -165,5 +166,3 @@ KINDS: dict[str, Callable[[Path, int, str], bytes]] = {
     "sampled": sampled,
     "cut": cut,
 }
-
-

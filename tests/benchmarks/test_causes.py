@@ -1,0 +1,168 @@
+"""The benchmark of causes: its table is sound, its parts of captures are, and it counts right."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.causes import vantage
+from benchmarks.causes.plan import ALL, INCIDENTS, QUIETS
+from benchmarks.causes.score import Said, Score, line, names_cause, score, totals
+from benchmarks.causes.shapes import SHAPES, settings_of
+from benchmarks.causes.table import HELD_BACK, QUIET, RECORDER, TRAINING, View
+from benchmarks.causes.truth import Truth, read_truth
+from benchmarks.causes.wanted import WANTED
+from kdissect.analysis.error_advice import ADVICE
+from kdissect.rules.catalogue import ERROR, KINDS
+from tools.record.releases import RELEASES
+from tools.record.scenarios import SCENARIOS
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+NAMES = [name for what in ALL for name, _, _ in what.named_variants()]
+VARIANTS = [variant for what in ALL for _, _, variant in what.named_variants()]
+LEADER = Truth("a-1", "a", TRAINING, "Broker 2 was killed", ids=["failover-blackout"],
+               also=["broker-refuses-connections"], entities=["127.0.0.2"])  # fmt: skip
+RIGHT = Said("failover-blackout", "problem", "127.0.0.2:9092 could not be written")
+OTHER = Said("failover-blackout", "problem", "127.0.0.3:9092 could not be written")
+AFTER = Said("broker-refuses-connections", "warning", "Broker 127.0.0.2:9092 refused 5")
+WRONG = Said("metadata-storm", "warning", "a asked for metadata 100 times")
+PLEASANT = Said("single-record-batches", "notice", "a sent single records")
+CUT = Said("capture-loses-packets", "problem", "The capture lacks 3 kB")
+
+
+def test_there_are_enough_incidents_classes_and_quiet_captures() -> None:
+    halves = Counter(half for what in ALL for _, half, _ in what.named_variants())
+    assert len(INCIDENTS) >= 30
+    assert halves[TRAINING] + halves[HELD_BACK] >= 60
+    quiet_views = sum(len(one.views) for what in QUIETS for *_, one in what.named_variants())
+    assert halves[QUIET] + quiet_views >= 60
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: str(incident.name))
+def test_a_class_is_in_both_halves_and_its_findings_exist(incident: object) -> None:
+    assert isinstance(incident, type(INCIDENTS[0]))
+    assert {half for _, half, _ in incident.named_variants()} == {TRAINING, HELD_BACK}
+    assert incident.ids
+    views = [view for variant in incident.variants for view in variant.views]
+    named = {*incident.ids, *incident.also, *incident.false}
+    named |= {id_ for view in views for id_ in view.ids or ()}
+    codes = {id_ for id_ in named if id_.startswith(ERROR)}
+    assert {id_.removeprefix(ERROR) for id_ in codes} <= set(ADVICE)
+    assert named - codes <= {*KINDS, *WANTED}
+    assert not set(incident.false) & {*incident.ids, *incident.also}
+
+
+def test_findings_that_rules_have_are_no_longer_wanted() -> None:
+    assert not set(WANTED) & set(KINDS)
+
+
+def test_shapes_releases_views_and_scenarios_exist() -> None:
+    for variant in VARIANTS:
+        assert variant.version in RELEASES or variant.shape == RECORDER
+        assert variant.shape in SHAPES or variant.shape == RECORDER
+        assert {view.kind.partition(":")[0] for view in variant.views} <= set(vantage.KINDS)
+        assert variant.options.get("scenario", "quickstart") in SCENARIOS
+        committed = variant.options.get("capture", "quickstart")
+        assert (CAPTURES / f"{committed}.pcapng").exists(), committed
+
+
+def test_a_cluster_of_an_old_release_has_no_controllers_of_its_own() -> None:
+    assert settings_of("2.8.2", "three").layout.controllers == 0
+    assert settings_of("4.3.1", "three").layout.controllers == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "rank", "false"),
+    [
+        ([RIGHT, AFTER], 1, ()),
+        ([AFTER, RIGHT], 2, ()),
+        ([WRONG, RIGHT], 2, (WRONG,)),
+        ([OTHER, AFTER], None, ()),
+        ([PLEASANT, RIGHT], 1, ()),
+        ([CUT, RIGHT], 1, ()),
+        ([], None, ()),
+    ],
+)
+def test_a_page_is_compared_with_the_truth(
+    page: list[Said], rank: int | None, false: tuple[Said, ...]
+) -> None:
+    found = score(Path("a-1.pcapng"), LEADER, page)
+    assert (found.rank, found.false) == (rank, false)
+
+
+def test_a_notice_counts_where_the_truth_lets_it() -> None:
+    truth = Truth("b-1", "b", TRAINING, "One at a time", ids=["single-record-batches"],
+                  entities=["a"], is_notice=True)  # fmt: skip
+    assert score(Path("b.pcapng"), truth, [PLEASANT]).rank == 1
+    truth.is_notice = False
+    assert score(Path("b.pcapng"), truth, [PLEASANT]).rank is None
+
+
+def test_error_codes_may_be_any() -> None:
+    truth = Truth("c-1", "c", TRAINING, "", ids=["error-*"])
+    assert names_cause(Said("error-UNKNOWN_TOPIC_ID", "problem", ""), truth)
+    assert not names_cause(WRONG, truth)
+
+
+def test_counts_are_those_of_captures() -> None:
+    quiet = Truth("quiet-1", "quiet", QUIET, "Nothing")
+    scores: list[Score] = [
+        score(Path("a"), LEADER, [RIGHT]),
+        score(Path("b"), LEADER, [WRONG, RIGHT]),
+        score(Path("c"), LEADER, [WRONG, AFTER]),
+        score(Path("d"), quiet, [OTHER]),
+        score(Path("e"), quiet, [PLEASANT]),
+    ]
+    assert totals(scores) == (5, 3, 1, 2, 1, 2)
+    assert line(scores[0]).startswith("first")
+    assert line(scores[3]).startswith("FALSE")
+
+
+def test_a_truth_is_what_was_written(tmp_path: Path) -> None:
+    LEADER.write(tmp_path / "a-1.pcapng")
+    assert read_truth(tmp_path / "a-1.pcapng") == LEADER
+    assert json.loads((tmp_path / "a-1.truth.json").read_text())["half"] == TRAINING
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    made = tmp_path / "quickstart.pcapng"
+    made.write_bytes((CAPTURES / "quickstart.pcapng").read_bytes())
+    LEADER.write(made)
+    return made
+
+
+def test_directions_are_the_parts_of_the_whole(capture: Path) -> None:
+    names: dict[str, str] = {}
+    counts = []
+    for kind in ("direction:requests", "direction:responses"):
+        made = vantage.derive(capture, View(kind, ids=()), names)
+        assert (read_truth(made).ids, read_truth(made).view) == ([], kind)
+        counts.append(len(list(vantage.packets_of(made))))
+    whole = list(vantage.packets_of(capture))
+    assert sum(counts) == len(whole)
+    assert min(counts) > 0
+
+
+def test_halves_of_the_time_are_the_whole(capture: Path) -> None:
+    first = vantage.derive(capture, View("part:0-0.5"), {})
+    packets = list(vantage.packets_of(first))
+    second = vantage.derive(capture, View("part:0.5-1"), {})
+    packets += vantage.packets_of(second)
+    assert len(packets) == len(list(vantage.packets_of(capture)))
+
+
+def test_a_cut_packet_keeps_its_length_and_loses_its_end(capture: Path) -> None:
+    made = vantage.derive(capture, View("cut:80"), {})
+    payloads = [len(packet.payload) for packet in vantage.packets_of(made)]
+    assert max(payloads) <= 80 - 54
+    assert len(payloads) == len(list(vantage.packets_of(capture)))
+
+
+def test_a_client_is_known_by_its_first_request(capture: Path) -> None:
+    whole = list(vantage.packets_of(capture))
+    made = vantage.derive(capture, View("client:java-"), {})
+    own = list(vantage.packets_of(made))
+    assert 0 < len(own) < len(whole)
