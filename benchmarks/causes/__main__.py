@@ -21,6 +21,10 @@ def main() -> None:
     recording.add_argument("--missing", action="store_true", help="only those that are not there")
     recording.add_argument("names", nargs="*", help="those whose name begins with one of these")
     recording.set_defaults(run=record)
+    telling = commands.add_parser("retell", help="write truths and views of captures anew")
+    telling.add_argument("-o", "--output", type=Path, required=True)
+    telling.add_argument("names", nargs="*", help="those whose name begins with one of these")
+    telling.set_defaults(run=retell, half=None, missing=False)
     scoring = commands.add_parser("score", help="compare pages with the truth")
     scoring.add_argument("directory", type=Path)
     scoring.add_argument("--docs", type=Path, help="write the page with the table there")
@@ -34,9 +38,9 @@ def main() -> None:
     arguments.run(arguments)
 
 
-def record(arguments: argparse.Namespace) -> None:
-    """Stage what was asked for, cluster by cluster."""
-    planned = [
+def planned_by(arguments: argparse.Namespace) -> list[stage.Planned]:
+    """What the command line names."""
+    return [
         (name, half, what, variant)
         for what in ALL
         for name, half, variant in what.named_variants()
@@ -44,6 +48,16 @@ def record(arguments: argparse.Namespace) -> None:
         and (not arguments.names or any(name.startswith(each) for each in arguments.names))
         and not (arguments.missing and (arguments.output / half / f"{name}.pcapng").exists())
     ]
+
+
+def retell(arguments: argparse.Namespace) -> None:
+    """Write truths and views of what was recorded anew."""
+    stage.retell(arguments.output, planned_by(arguments))
+
+
+def record(arguments: argparse.Namespace) -> None:
+    """Stage what was asked for, cluster by cluster."""
+    planned = planned_by(arguments)
 
     def key(entry: stage.Planned) -> tuple[str, str]:
         return entry[3].version, entry[3].shape

@@ -296,7 +296,8 @@ QUIETS = (
         Variant(MIDDLE, "one"), Variant(NEW, "one", RDKAFKA),
     )),
     Quiet("quiet-compressed", "Compressed batches", compressed, (
-        Variant(NEW, "one", options={"codec": "zstd"}), Variant(OLD, "one", options={"codec": "lz4"}),
+        Variant(NEW, "one", options={"codec": "zstd"}),
+        Variant(OLD, "one", options={"codec": "lz4"}),
         Variant(MIDDLE, "one", RDKAFKA, options={"codec": "gzip"}),
         Variant(NEW, "one", RDKAFKA, options={"codec": "snappy"}),
     )),

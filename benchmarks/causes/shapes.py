@@ -123,10 +123,9 @@ class FullDiskCluster(Cluster):
         data.mkdir(exist_ok=True)
         formatted = data.rename(data.with_name("formatted"))
         data.mkdir()
-        options = ["-o", f"size={SMALL_DISK_MEGABYTES}m"]
-        subprocess.run(
-            ["mount", "-t", "tmpfs", *options, "none", str(data)], check=True, timeout=20
-        )
+        size = f"size={SMALL_DISK_MEGABYTES}m"
+        mount = ["mount", "-t", "tmpfs", "-o", size, "none", str(data)]
+        subprocess.run(mount, check=True, timeout=20)
         self._disk = data
         for file in formatted.iterdir():
             shutil.copy2(file, data / file.name)

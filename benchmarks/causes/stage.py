@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.causes import vantage
 from benchmarks.causes.shapes import HEAP_MEGABYTES, PORT, cluster_of
 from benchmarks.causes.table import Incident, Quiet, Variant
-from benchmarks.causes.truth import Truth
+from benchmarks.causes.truth import Truth, read_truth
 from tools.record.agents import AgentProcess
 from tools.record.cluster import Cluster
 from tools.record.networks import Network, lose
@@ -26,6 +26,7 @@ CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 STARTED = "started (kafka.server.Kafka"
 SETTLE_SECONDS = 0.4
 NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids", "carts")
+Planned = tuple[str, str, Incident | Quiet, Variant]  # name, half, and of what it is one
 
 
 class Scene:
@@ -37,8 +38,7 @@ class Scene:
         self.stage = stage
         self.name = name
         self.variant = variant
-        number = sum(name.encode()) % 97
-        self.stem = f"{NAMES[number % len(NAMES)]}-{number}"
+        self.stem = stem_of(name)
         self.names: dict[str, str] = {"stem": self.stem}
         self.truth = Truth(name, what.name, half, "")
         self._what = what
@@ -183,8 +183,31 @@ class Scene:
         return client
 
 
+def stem_of(name: str) -> str:
+    """What the names of a recording's clients, groups and topics begin with."""
+    number = sum(name.encode()) % 97
+    return f"{NAMES[number % len(NAMES)]}-{number}"
+
+
+def retell(directory: Path, planned: Sequence[Planned]) -> None:
+    """Write the truths of captures anew, by the table of now, and their views."""
+    for name, half, what, variant in planned:
+        capture = directory / half / f"{name}.pcapng"
+        if not capture.exists():
+            continue
+        truth = read_truth(capture)
+        fill(truth, what, variant, {"stem": stem_of(name)} | truth.names)
+        truth.write(capture)
+        for file in capture.parent.glob(f"{name}-*"):
+            if not file.name.removeprefix(f"{name}-")[0].isdigit():
+                file.unlink()
+        for view in variant.views:
+            vantage.derive(capture, view, truth.names)
+
+
 def fill(truth: Truth, what: Incident | Quiet, variant: Variant, names: dict[str, str]) -> None:
     """Complete a truth by the table."""
+    truth.names = names
     truth.kafka, truth.shape, truth.library = variant.version, variant.shape, variant.library
     if isinstance(what, Quiet):
         truth.cause = what.what
@@ -205,9 +228,6 @@ class CausesStage(Stage):
     def drop_agent(self, library: str) -> AgentProcess:
         """The same, no longer of the stage."""
         return self._agents.pop((library, self.cluster.address))
-
-
-Planned = tuple[str, str, Incident | Quiet, Variant]
 
 
 def record_on(version: str, shape: str, planned: Sequence[Planned], directory: Path) -> list[str]:

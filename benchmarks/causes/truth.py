@@ -26,6 +26,7 @@ class Truth:
     shape: str = ""
     library: str = ""
     view: str = ""  # how it was derived from another capture
+    names: dict[str, str] = field(default_factory=dict)  # of {placeholders} of the table
     clients: dict[str, dict[str, int]] = field(default_factory=dict)  # what clients counted
 
     def write(self, capture: Path) -> None:

@@ -101,8 +101,9 @@ def deaf_listener(scene: Scene) -> None:
 def unnamed_listener(scene: Scene) -> None:
     """Bootstrap works; the advertised name does not resolve. The client is started again."""
     with scene.capturing(), scene.incident(address=FAR_NAME):
-        scene.write("writer", f"{scene.stem}-auto", every_ms=50, reopens_after_failure=True,
-                    settings={"max.block.ms": 1500} if scene.variant.library != RDKAFKA else {})  # fmt: skip
+        settings = {"max.block.ms": 1500} if scene.variant.library != RDKAFKA else {}
+        topic = f"{scene.stem}-auto"
+        scene.write("writer", topic, every_ms=50, reopens_after_failure=True, settings=settings)
         scene.sleep(12)
 
 
