@@ -64,6 +64,12 @@ def strict(mode: str) -> dict[str, str]:
     return three(mode) | {"broker.session.timeout.ms": "9000"} | quick
 
 
+def advertised(host: str) -> dict[str, str]:
+    """Clients are sent to this host after they have bootstrapped."""
+    listener = {"advertised.listeners": f"PLAINTEXT://{host}:{PORT}"}
+    return ONE | listener | {"auto.create.topics.enable": "true", "num.partitions": "1"}
+
+
 def guarded(mode: str) -> dict[str, str]:
     """Only the administrator may do everything."""
     return ONE | {
@@ -82,12 +88,8 @@ SHAPES = {
     "tls": Shape(Layout(tls=Tls(has_key_log=False)), lambda _: dict(ONE)),
     "idle": Shape(Layout(), lambda _: ONE | {"connections.max.idle.ms": "3000"}),
     "small-buffers": Shape(Layout(), lambda _: ONE | {"socket.send.buffer.bytes": "65536"}),
-    "unnamed": Shape(
-        Layout(), lambda _: ONE | {"advertised.listeners": f"PLAINTEXT://{FAR_NAME}:{PORT}"}
-    ),
-    "deaf": Shape(
-        Layout(), lambda _: ONE | {"advertised.listeners": f"PLAINTEXT://{DEAF_ADDRESS}:{PORT}"}
-    ),
+    "unnamed": Shape(Layout(), lambda _: advertised(FAR_NAME)),
+    "deaf": Shape(Layout(), lambda _: advertised(DEAF_ADDRESS)),
     "network": Shape(Layout(network=switched()), lambda _: dict(ONE)),
 }
 

@@ -12,7 +12,7 @@ from benchmarks.causes import vantage
 from benchmarks.causes.shapes import HEAP_MEGABYTES, PORT, cluster_of
 from benchmarks.causes.table import Incident, Quiet, Variant
 from benchmarks.causes.truth import Truth, read_truth
-from tools.record.agents import AgentProcess
+from tools.record.agents import AgentProcess, Reply
 from tools.record.cluster import Cluster
 from tools.record.networks import Network, lose
 from tools.record.processes import START_TIMEOUT_SECONDS
@@ -220,6 +220,14 @@ def fill(truth: Truth, what: Incident | Quiet, variant: Variant, names: dict[str
 
 class CausesStage(Stage):
     """A recorder's stage that goes on from scene to scene."""
+
+    def prepare(self, operation: str, **arguments: Any) -> Reply:
+        """Let the newest Java client do something, with SASL and TLS behind the scenes."""
+        layout = self.cluster.settings.layout
+        address = self.cluster.open_address if layout.has_open_listener else self.cluster.address
+        agent = self._agent("java", address)
+        agent.send(operation, client="backstage", **arguments)
+        return agent.receive()
 
     def agent(self, library: str) -> AgentProcess:
         """The process of a library's clients."""

@@ -81,7 +81,7 @@ INCIDENTS = (
     ),
     Incident(
         "crashes", "Consumers crashed between reading and committing",
-        ("session-timeout",), ("auto-behind", "commits-first", "auto-ahead"), nothing,
+        ("session-timeout",), ("commits-first",), nothing,
         both("incident-crashes"),
         also=("records-delivered-again", "commit-skips-records"),
     ),
