@@ -56,7 +56,7 @@ def throttled(scene: Scene) -> None:
     quota = scene.variant.options.get("quota", "producer_byte_rate")
     who = "writer" if quota.startswith("producer") else "reader"
     limited = f"{scene.stem}-{who}"
-    scene.admin("alter_quota", client_id=limited, quota=quota, limit=20000)
+    scene.admin("alter_quota", client_id=limited, quota=quota, limit=60000)
     scene.sleep(1)
     with scene.capturing(), scene.incident():
         scene.write("writer", topic, every_ms=20, size=2000, compressible=False)
@@ -90,7 +90,7 @@ INCIDENTS = (
         "Brokers throttle {stem}-writer: it writes more than its quota",
         ("throttled-by-quota",), ("{stem}-writer",), throttled,
         (
-            Variant(MIDDLE, "one", views=(View("direction:responses"), View("part:0.4-1"))),
+            Variant(MIDDLE, "one", views=(View("direction:responses", entities=()), View("part:0.4-1"))),
             Variant(NEW, "one", RDKAFKA, (View("part:0.4-1"),)),
         ),
         also=("produce-sent-again", "broker-slow"),
