@@ -20,6 +20,7 @@ from tools.record.networks import CLIENT, MIDDLE, inside
 FRAME_SIZE = 65_536
 QUEUE_SECONDS = 0.5  # what a narrow link holds back at most, before it drops
 ETHERTYPE_ALL = 3
+SOL_PACKET = 263  # <linux/socket.h>
 PACKET_IGNORE_OUTGOING = 23  # <linux/if_packet.h>: frames that we send are not for us
 START_SECONDS = 0.5
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -107,7 +108,7 @@ def pass_frames(delay_seconds: float, bytes_per_second: float) -> None:
 
 def _open(interface: str) -> socket.socket:
     end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE_ALL))
-    end.setsockopt(socket.SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    end.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     end.bind((interface, ETHERTYPE_ALL))
     return end
 

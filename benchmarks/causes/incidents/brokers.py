@@ -145,8 +145,8 @@ def disk_full(scene: Scene) -> None:
 BROKER = "{broker}"
 AFTER_A_BROKER = (
     "broker-refuses-connections", "rebalance-stops-group", "produce-latency-slow-follower",
-    "requests-unanswered", "produce-sent-again", "error-NOT_COORDINATOR", "session-timeout",
-    "error-COORDINATOR_NOT_AVAILABLE", "replicas-missing", "coordinator-moved", "broker-stalls",
+    "requests-unanswered", "produce-sent-again", "error-NOT_COORDINATOR",
+    "error-COORDINATOR_NOT_AVAILABLE", "replicas-missing", "coordinator-moved",
     "failover-blackout", "connection-churn", "broker-restarted",
 )  # fmt: skip
 INCIDENTS = (

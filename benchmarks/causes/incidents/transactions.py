@@ -1,5 +1,7 @@
 """Incidents of transactions."""
 
+from typing import Any
+
 from benchmarks.causes.incidents.clients import MIDDLE, NEW, OLD
 from benchmarks.causes.stage import Scene
 from benchmarks.causes.table import Incident, Variant, View
@@ -9,7 +11,8 @@ def fight(scene: Scene) -> None:
     """Two producers with one transactional id: each fences the other and begins again."""
     topic = scene.topic()
     settings = {"transactional.id": f"{scene.stem}-till"}
-    work = {"settings": settings, "every_ms": 60, "transaction": 20, "reopens_after_failure": True}
+    work: dict[str, Any] = {"settings": settings, "every_ms": 60, "transaction": 20}
+    work["reopens_after_failure"] = True
     with scene.capturing():
         scene.write("first", topic, **work)
         scene.sleep(3)
