@@ -138,8 +138,8 @@ def disk_full(scene: Scene) -> None:
         with scene.incident(broker=scene.broker(2)):
             settings = {"acks": "1", "enable.idempotence": "false"}
             scene.write("bulk", topic, every_ms=20, size=60000, partition=1, settings=settings,
-                        compressible=False)  # fmt: skip
-            scene.sleep(14)
+                        compressible=False, count=350)  # fmt: skip
+            scene.sleep(12)
 
 
 BROKER = "{broker}"
@@ -228,7 +228,7 @@ INCIDENTS = (
         "disk-full",
         "The disk of {broker} is full: KAFKA_STORAGE_ERROR, and it leaves",
         ("error-KAFKA_STORAGE_ERROR", "failover-blackout", "broker-refuses-connections"),
-        (BROKER,), disk_full,
+        (BROKER, "KAFKA_STORAGE_ERROR"), disk_full,
         (Variant(NEW, "disk"), Variant(MIDDLE, "disk")),
         also=AFTER_A_BROKER,
     ),

@@ -90,7 +90,8 @@ INCIDENTS = (
         "Brokers throttle {stem}-writer: it writes more than its quota",
         ("throttled-by-quota",), ("{stem}-writer",), throttled,
         (
-            Variant(MIDDLE, "one", views=(View("direction:responses", entities=()), View("part:0.4-1"))),
+            Variant(MIDDLE, "one",
+                    views=(View("direction:responses", entities=()), View("part:0.4-1"))),
             Variant(NEW, "one", RDKAFKA, (View("part:0.4-1"),)),
         ),
         also=("produce-sent-again", "broker-slow"),
