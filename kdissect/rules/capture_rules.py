@@ -24,6 +24,11 @@ def losses(seen: Context) -> Iterator[Finding]:
         "cut off by snaplen": network.cut_bytes,
         "lost by capture or network": missing - network.capture_lost_bytes - network.cut_bytes,
     }
+    if seen.signs.is_one_way:
+        parts = {
+            "of the direction that was not captured": missing - network.cut_bytes,
+            "cut off by snaplen": network.cut_bytes,
+        }
     why = ", ".join(f"{size(number)} {name}" for name, number in parts.items() if number > 0)
     yield Finding(
         "capture-loses-packets",

@@ -56,11 +56,33 @@ KINDS: Final = {
         "Look at the broker's garbage collection, disks and host at that time.",
         "slowest --of work",
     ),
+    "acks-0-records-lost": Kind(
+        "a producer writes with acks=0, and a broker closed or refused connections of its address",
+        "Set acks=1 or all: a producer is told of no loss with acks=0.",
+        "delivery",
+    ),
     "broker-refuses-connections": Kind(
         "3 connections or more were reset before a byte, or their SYN was never answered, in a "
         "capture of both directions; a problem where none went well in ten seconds or more",
         "Check whether the broker runs and listens there, and for a firewall in between.",
         "health",
+    ),
+    "advertised-listener-unreachable": Kind(
+        "a client asked for metadata 5 times or more, once in 10 s or oftener, and neither wrote, "
+        "read nor joined a group; nor was it refused",
+        "Compare advertised.listeners with what the client can resolve and reach.",
+        "traffic --by client",
+    ),
+    "tls-on-plaintext-port": Kind(
+        "2 connections or more on which a client began TLS, and the broker ended them unanswered",
+        "Compare security.protocol of the client with the listener's protocol.",
+        "table connections",
+    ),
+    "plaintext-on-tls-port": Kind(
+        "2 connections or more on which a client did not speak TLS, and the broker answered with "
+        "an alert",
+        "Set security.protocol to SSL or SASL_SSL, or use the plaintext listener.",
+        "table connections",
     ),
     "authentication-fails": Kind(
         "a SASL login failed",
@@ -128,6 +150,12 @@ KINDS: Final = {
         "the same, where most were full windows: one side, mostly the client, had received what "
         "was sent and did not read it",
         "Look for what blocks it: processing between reads, a pause, too little memory or CPU.",
+        "health",
+    ),
+    "round-trip-makes-latency": Kind(
+        "a round trip between client and broker takes 20 ms or more, p99 no more than 4 of them, "
+        "in 100 exchanges or more",
+        "Move the client, or send fewer and larger requests: linger.ms, fetch.min.bytes.",
         "health",
     ),
     "throttled-by-quota": Kind(
@@ -229,6 +257,17 @@ KINDS: Final = {
         "80 % of a client's batches, 100 or more and 20 a second, have one record",
         "Set linger.ms, and do not flush after each record.",
         "traffic --by client",
+    ),
+    "idle-connections-closed": Kind(
+        "a broker closed 3 connections or more after about the same idle time of 1 s or longer, "
+        "and clients connected again",
+        "Set connections.max.idle.ms of the client below that of the broker.",
+        "health",
+    ),
+    "broker-recompresses": Kind(
+        "a topic was produced with one codec and fetched with another one",
+        "Set compression.type of the topic to producer, or to the codec of its producers.",
+        "traffic",
     ),
     "empty-polls": Kind(
         "a client fetches 20 times a second or more, and 90 % of the responses are empty",

@@ -85,7 +85,7 @@ def churn(seen: Context) -> Iterator[Finding]:
         lambda row: (
             number(row, "reconnects") >= CHURN
             and number(row, "life_p50_ns") <= SHORT_NS
-            and number(row, "exchanges")
+            and (number(row, "exchanges") or seen.signs.is_one_way)
         ),
     )
     if rows:
@@ -203,6 +203,30 @@ def skew(seen: Context) -> Iterator[Finding]:
             )
 
 
+def recompressed(seen: Context) -> Iterator[Finding]:
+    """Topics with records that brokers compress anew."""
+    rows = seen.chosen("skew", is_recompressed)
+    if rows:
+        first = rows[0]
+        topics = list(dict.fromkeys(named(row["topic"]) for row in rows))
+        yield Finding(
+            "broker-recompresses",
+            NOTICE,
+            f"Brokers compress {listed(topics, 'topic', rows.distinct('topic', len(topics)))} "
+            f"anew: produced with {first['produced_codecs']}, fetched with "
+            f"{first['fetched_codecs']}",
+            {},
+            {"topics": topics},
+        )
+
+
+def is_recompressed(row: Row) -> bool:
+    """Whether none of the codecs that a topic was produced with is one that it was fetched with."""
+    produced = set((row["produced_codecs"] or "").split(", ")) - {""}
+    fetched = set((row["fetched_codecs"] or "").split(", ")) - {""}
+    return bool(produced and fetched) and not produced & fetched
+
+
 def upgrades(seen: Context) -> Iterator[Finding]:
     """Clients that Kafka 4.0 does not support."""
     for verdict, id_ in VERDICTS.items():
@@ -250,5 +274,5 @@ def _old(client: str, rows: Rows) -> str:
 
 
 RULES: Final = (
-    refusals, churn, resets, metadata, empty_polls, lonely_records, skew, upgrades,
+    refusals, churn, resets, metadata, empty_polls, lonely_records, skew, recompressed, upgrades,
 )  # fmt: skip

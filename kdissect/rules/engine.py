@@ -13,6 +13,7 @@ from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules import (
     capture_rules,
     client_rules,
+    connection_rules,
     error_rules,
     group_rules,
     latency_rules,
@@ -33,6 +34,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *produce_rules.RULES,
     *group_rules.RULES,
     *client_rules.RULES,
+    *connection_rules.RULES,
 )
 # Error codes that are covered by the finding about their cause.
 EXPLAINED: Final = {
@@ -49,6 +51,8 @@ REBALANCES: Final = (
     "session-timeout", "max-poll-exceeded", "rebalance-storm", "rebalance-stops-group",
     "static-member-restart",
 )  # fmt: skip
+# TLS on one side of a connection.
+MISMATCHES: Final = ("tls-on-plaintext-port", "plaintext-on-tls-port")
 # Symptom → causes: the first is suppressed when one of the others is found.
 SYMPTOMS: Final = {
     "broker-slow": (
@@ -56,11 +60,13 @@ SYMPTOMS: Final = {
         "receiver-does-not-read",
     ),
     "requests-unanswered": (
-        "broker-stalls", "failover-blackout", "produce-sent-again",
+        "broker-stalls", "failover-blackout", "produce-sent-again", "plaintext-on-tls-port",
     ),
-    "connection-churn": ("authentication-fails",),
-    "connections-reset": ("authentication-fails",),
-    "broker-refuses-connections": ("failover-blackout",),
+    "connection-churn": ("authentication-fails", *MISMATCHES, "idle-connections-closed"),
+    "connections-reset": ("authentication-fails", *MISMATCHES),
+    "connections-encrypted": ("tls-on-plaintext-port",),
+    "no-kafka": ("broker-refuses-connections",),
+    "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
     "produce-sent-again": ("failover-blackout",),
     "fetch-mostly-long-poll": ("healthy",),
     "latencies": ("healthy",),
@@ -71,6 +77,7 @@ OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-ag
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
 ))  # fmt: skip
+REPLICATED: Final = latency_rules.OF_GROUPS | {"Produce"}
 LOSSES: Final = "capture-loses-packets"
 # Findings that hold whatever is missing: error codes, times and versions that were captured, and
 # findings about the capture itself.
@@ -78,10 +85,11 @@ CERTAIN: Final = frozenset((
     LOSSES, "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
     "authentication-fails", "authorization-fails", "replicas-missing", "throttled-by-quota",
     "failover-blackout", "duplicates-in-log", "client-breaks-on-4.0", "broker-stalls",
+    *MISMATCHES, "round-trip-makes-latency", "connection-churn",
 ))  # fmt: skip
 STALLS: Final = "broker-stalls"
 SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
-ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
+ONLY_IN_ALL: Final = ("may-lose-records",)
 SHOWN: Final = 8
 NOTICES: Final = 2
 ALIKE: Final = 3  # findings of one id and severity that have a sentence each
@@ -186,13 +194,26 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         return True
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stalls holds all requests.
-        is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
+        is_held = REPLICATED.issuperset(finding.concerns["apis"]) or (
+            finding.numbers["requests"] == 1
+        )
         is_told = is_during(finding, found) or is_throttle(finding, found)
+        if is_held and finding.severity != PROBLEM and is_another_down(finding, found):
+            return True
         return (is_held and bool(ids & (OF_REPLICAS | {LOSSES}))) or is_told
     if finding.id == SLOW_FOLLOWER:
         stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
         return stalls or "failover-blackout" in ids
     return bool(ids.intersection(causes))
+
+
+def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:
+    """Whether another broker refuses connections: it may be the follower that is waited for."""
+    return any(
+        set(one.concerns["brokers"]) - {stall.concerns["broker"]}
+        for one in found
+        if one.id == "broker-refuses-connections"
+    )
 
 
 def is_during(stall: Finding, found: Sequence[Finding]) -> bool:

@@ -229,7 +229,10 @@ def traffic(rows: "ir.Table") -> "ir.Table":
 
 def skew(rows: "ir.Table") -> "ir.Table":
     """Skew of produced data over the partitions of topics."""
-    chosen = rows.select("topic", "partitions", "top_partition", "top_share", "produced_bytes")
+    chosen = rows.select(
+        "topic", "partitions", "top_partition", "top_share", "produced_bytes", "produced_codecs",
+        "fetched_codecs",
+    )  # fmt: skip
     return chosen.order_by(chosen.produced_bytes.fill_null(0).desc(), "topic")
 
 
@@ -237,9 +240,10 @@ def health(rows: "ir.Table") -> "ir.Table":
     """Clients at brokers, those with most trouble first."""
     return rows.select(
         "client", "client_ip", "broker", "connections", "refused", "no_answer", "reset_by_broker",
-        "reset_by_client", "reconnects", "life_p50_ns", "retransmitted", "retransmitted_segments",
-        "zero_windows", "zero_window_ns", "exchanges", "troubled", "time_p99_ns",
-        "untroubled_p99_ns", "network", "rtt_broker_p50_ns",
+        "closed_by_broker", "idle_min_ns", "idle_max_ns", "reset_by_client", "reconnects",
+        "life_p50_ns", "retransmitted", "retransmitted_segments", "zero_windows",
+        "zero_window_ns", "exchanges", "troubled", "time_p99_ns", "untroubled_p99_ns", "network",
+        "rtt_p50_ns", "rtt_broker_p50_ns",
     )  # fmt: skip
 
 

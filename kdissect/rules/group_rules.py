@@ -18,6 +18,7 @@ STORM: Final = 5  # rebalances
 STORM_EVERY_NS: Final = 30 * SECOND_NS
 STOPPED: Final = 0.1  # share of the capture
 AGAIN: Final = 10  # records
+MUCH_AGAIN: Final = 500  # as many as one poll returns at most, by default
 BEHIND: Final = 1_000
 FAR_BEHIND: Final = 10_000
 GROWTH: Final = 1.5
@@ -174,7 +175,8 @@ def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
     text += f"{count(first)} at the start"
     text += f", the oldest of them for {duration(waits)}" if waits else ""
     is_unread = undelivered >= last / 2
-    text += "; it does not read them" if is_unread else "; it has most of them and does not commit"
+    text += "; most of them" if undelivered < last else "; they"
+    text += f" were {'not fetched yet' if is_unread else 'fetched and not committed'}"
     return Finding(
         "consumer-lag-grows" if is_growing else "consumer-behind",
         WARNING,
@@ -203,7 +205,10 @@ def commits(seen: Context) -> Iterator[Finding]:
         elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
             text = f"Group {row['group_id']} was given {counted(again, 'record')} of "
             text += f"{_place(row)} again"
-            yield _commit("records-delivered-again", NOTICE, row, text)
+            # A crash repeats what one commit would have saved; this repeats more.
+            is_much = again >= MUCH_AGAIN
+            severity = WARNING if is_much else NOTICE
+            yield _commit("records-delivered-again", severity, row, text)
 
 
 def _commit(id_: str, severity: str, row: Row, text: str) -> Finding:

@@ -28,6 +28,16 @@ IN_FLIGHT_NS: Final = SECOND_NS
 MOST_IN_FLIGHT: Final = 10_000
 MOST_PARTITIONS: Final = 10_000
 LONG_LOG: Final = 1_000  # offset of an end behind which a group may be far
+BY_BROKER: Final = "broker"  # ended_by
+# Kinds of problems → a client with TLS at a broker without, and a client without at one with TLS.
+TLS_MISMATCHES: Final = ("tls-refused", "plain-client")
+# What clients send before they know where to write or read.
+LOOKING: Final = (
+    "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate",
+    "GetTelemetrySubscriptions",
+)  # fmt: skip
+MOST_LOOKERS: Final = 1_000  # clients; with more at work, nothing is said of those that are not
+MOST_MISMATCHES: Final = 10_000  # connections of each kind
 Offsets = npt.NDArray[np.int64]
 
 
@@ -47,7 +57,19 @@ class Indicators:
         self.resets = 0  # connections
         self.silent = 0  # connections without an exchange
         self.failed_logins = 0  # connections
+        self.packets_to_broker = 0
+        self.packets_to_client = 0
+        self.closed_by_broker = 0  # connections with exchanges
+        # Kind of TLS mismatch → ids of connections; and who may be among them, by id.
+        self._mismatched: dict[str, set[int]] = {kind: set() for kind in TLS_MISMATCHES}
+        self._hung_up: dict[int, tuple[str, str]] = {}
+        # Produced bytes by topic and partition, and codecs of batches.
+        self._produced: dict[tuple[str, int], int] = {}
+        self.codecs: set[str] = set()
         self.brokers: set[tuple[str | None, int]] = set()
+        # Client id → its answered Metadata requests, until it does anything but look for brokers.
+        self._looking: dict[str, int] = {}
+        self._at_work: set[str] = set()
         # Unanswered requests of the last second so far: time, connection and API.
         self._young: list[tuple[int, int, str]] = []
         self._open: set[int] = set()  # connections at the end of the capture
@@ -62,6 +84,10 @@ class Indicators:
             self._add_connections(batch)
         elif table == "members":
             self.members += batch.num_rows
+        elif table == "problems":
+            self._add_problems(batch)
+        elif table == "batches":
+            self.codecs.update(codec for codec, _ in text_groups(batch, "codec") if codec)
 
     def in_flight(self, end_ns: int) -> Counter[str]:
         """API → requests that the end of the capture left without a response."""
@@ -71,11 +97,79 @@ class Indicators:
             if time_ns > end_ns - IN_FLIGHT_NS and connection in self._open
         )
 
+    @property
+    def lookers(self) -> dict[str, int]:
+        """Clients that asked for metadata and coordinators and nothing else: Metadata requests."""
+        return {name: times for name, times in self._looking.items() if times}
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether packets of one direction alone were captured."""
+        return (self.packets_to_broker == 0) != (self.packets_to_client == 0)
+
+    def mismatched(self, kind: str) -> list[tuple[str, str]]:
+        """Client address and broker of each connection with such a TLS mismatch, ended by both."""
+        ids = self._mismatched[kind]
+        return [self._hung_up[one] for one in sorted(ids) if one in self._hung_up]
+
+    def skewed_topics(self, least_bytes: int, least_partitions: int, least_share: float) -> int:
+        """Topics one partition of which has a large share of the bytes that were produced."""
+        sizes: dict[str, list[int]] = {}
+        for (topic, _), size in self._produced.items():
+            sizes.setdefault(topic, []).append(size)
+        return sum(
+            len(of) >= least_partitions
+            and sum(of) >= least_bytes
+            and max(of) >= least_share * sum(of)
+            for of in sizes.values()
+        )
+
+    def _add_problems(self, batch: pa.RecordBatch) -> None:
+        for kind, rows in text_groups(batch, "kind"):
+            found = self._mismatched.get(kind or "")
+            if found is not None and len(found) < MOST_MISMATCHES:
+                found.update(integers(batch, "connection_id", -1)[rows].tolist())
+
+    def _add_hung_up(self, batch: pa.RecordBatch) -> None:
+        """Keep who the connections are that brokers ended before a second exchange."""
+        by_broker = has_text(batch, "ended_by", BY_BROKER)
+        used = integers(batch, "exchanges", 0)
+        self.closed_by_broker += int((by_broker & (used > 0)).sum())
+        rows = (by_broker & (used <= 1)).nonzero()[0]
+        if not len(rows) or len(self._hung_up) >= 2 * MOST_MISMATCHES:
+            return
+        chosen = batch.take(pa.array(rows))
+        addresses = zip(
+            texts(chosen, "client_ip"), texts(chosen, "broker_ip"),
+            integers(chosen, "broker_port", 0).tolist(), strict=True,
+        )  # fmt: skip
+        for id_, (client, broker, port) in zip(
+            integers(chosen, "connection_id", -1).tolist(), addresses, strict=True
+        ):
+            self._hung_up[id_] = (str(client), f"{broker}:{port}")
+
     def _add_exchanges(self, batch: pa.RecordBatch) -> None:
         self._add_young(batch)
+        if len(self._at_work) < MOST_LOOKERS:
+            self._add_lookers(batch)
         self.acks_all += int((integers(batch, "acks", NO_ACKS_FIELD) == ALL).sum())
         self.throttled += int((integers(batch, "throttle_ms", 0) > 0).sum())
         self.transactional += int(is_set(batch, "transactional_id").sum())
+
+    def _add_lookers(self, batch: pa.RecordBatch) -> None:
+        apis = texts(batch, "api")
+        looks = np.isin(apis, LOOKING)
+        asks = apis == "Metadata"
+        for name, rows in text_groups(batch, "client_id"):
+            client = name or ""
+            if client in self._at_work:
+                continue
+            if not looks[rows].all():
+                self._looking.pop(client, None)
+                if len(self._at_work) < MOST_LOOKERS:
+                    self._at_work.add(client)
+            elif client in self._looking or len(self._looking) < MOST_LOOKERS:
+                self._looking[client] = self._looking.get(client, 0) + int(asks[rows].sum())
 
     def _add_young(self, batch: pa.RecordBatch) -> None:
         left = has_text(batch, "outcome", UNANSWERED)
@@ -100,9 +194,25 @@ class Indicators:
         batches = integers(batch, "batch_count", 0)
         has_single = ~fetched & (records > 0) & (records < 2 * batches)
         self.single_batches += int(batches[has_single].sum())
+        self._add_produced(batch, fetched, integers(batch, "record_bytes", 0))
         commits = integers(batch, "committed_offset", -1)
         if (commits >= 0).any() or (ends >= LONG_LOG).any():
             self._add_offsets(batch, ends, commits)
+
+    def _add_produced(
+        self, batch: pa.RecordBatch, fetched: npt.NDArray[np.bool_], sizes: Offsets
+    ) -> None:
+        written = ~fetched & (sizes > 0)
+        if not written.any():
+            return
+        partitions = integers(batch, "partition", -1)
+        for topic, rows in text_groups(batch, "topic"):
+            chosen = rows[written[rows]]
+            for partition, places in groups(partitions[chosen]):
+                key = (topic or "", int(partition))
+                if key in self._produced or len(self._produced) < MOST_PARTITIONS:
+                    size = int(sizes[chosen][places].sum())
+                    self._produced[key] = self._produced.get(key, 0) + size
 
     def _add_offsets(self, batch: pa.RecordBatch, ends: Offsets, commits: Offsets) -> None:
         partitions = integers(batch, "partition", -1)
@@ -138,6 +248,9 @@ class Indicators:
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self.resets += int(is_set(batch, "rst_by").sum())
         self.silent += int((integers(batch, "exchanges", 0) == 0).sum())
+        self._add_hung_up(batch)
+        self.packets_to_broker += int(integers(batch, "packets_to_broker", 0).sum())
+        self.packets_to_client += int(integers(batch, "packets_to_client", 0).sum())
         for outcome, rows in text_groups(batch, "sasl_outcome"):
             if outcome == FAILED:
                 self.failed_logins += len(rows)

@@ -25,6 +25,7 @@ NETWORK_NS: Final = 50 * MS
 NETWORK: Final = 0.6  # share of p99
 MANY: Final = 3  # requests
 SLOWER_FOLLOWER: Final = 2  # times the others
+OFTENER: Final = 4  # times the others are slow
 MAIN_APIS: Final = ("Produce", "Fetch", "ShareFetch")
 # APIs that a broker handles alone: no waiting for others, the controller or a failed login.
 OWN: Final = frozenset((
@@ -32,6 +33,7 @@ OWN: Final = frozenset((
     "FindCoordinator", "ApiVersions", "DescribeGroups", "ListGroups", "TxnOffsetCommit",
     "OffsetForLeaderEpoch", "DescribeConfigs",
 ))  # fmt: skip
+OF_GROUPS: Final = frozenset(("OffsetCommit", "TxnOffsetCommit", "Heartbeat"))
 # Codes of requests to a broker that does not lead any more, or not yet.
 MOVED: Final = frozenset((
     "NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "LEADER_NOT_AVAILABLE",
@@ -50,13 +52,23 @@ def stalls(seen: Context) -> Iterator[Finding]:
     by_broker: dict[str, Rows] = {}
     for row in sorted(long, key=lambda row: number(row, "request_start")):
         by_broker.setdefault(str(row["broker"]), Rows()).append(row)
+    has_moved = has_moved_coordinators(seen)
     for broker, rows in by_broker.items():
-        episodes = [those for those in overlapping(rows) if is_stall(seen, those)]
+        episodes = [
+            those for those in overlapping(rows)
+            if is_stall(seen, those)
+            and not (has_moved and all(row["api"] in OF_GROUPS for row in those))
+        ]  # fmt: skip
         own = [those for those in episodes if not all(map(is_replicated, those))]
         if own:
             yield _stall(broker, own)
         elif any(len(those) >= STALL_MANY for those in episodes):
             yield _stall_or_replication(broker, episodes)
+
+
+def has_moved_coordinators(seen: Context) -> bool:
+    """Whether a coordinator was not there any more: the next one reads its groups first."""
+    return any(row["error"] == "NOT_COORDINATOR" for row in seen.every("errors"))
 
 
 def overlapping(rows: Rows) -> list[Rows]:
@@ -84,8 +96,11 @@ def held_ns(row: Row) -> int:
 
 
 def is_replicated(row: Row) -> bool:
-    """Whether the broker may have waited for a follower."""
-    return bool(row["api"] == "Produce" and row["acks"] == ACKS_ALL)
+    """Whether the broker may have waited for a follower.
+
+    Coordinators write commits with acks=all, and answer a group's later requests after them.
+    """
+    return row["api"] in OF_GROUPS or bool(row["api"] == "Produce" and row["acks"] == ACKS_ALL)
 
 
 def _stall(broker: str, episodes: list[Rows]) -> Finding:
@@ -97,10 +112,13 @@ def _stall(broker: str, episodes: list[Rows]) -> Finding:
 
 
 def _stall_or_replication(broker: str, episodes: list[Rows]) -> Finding:
-    """All that waited was Produce with acks=all, which the silence of a follower explains, too."""
+    """All that waited is replicated: the silence of a follower explains it, too."""
     rows = Rows(row for episode in episodes for row in episode)
     text = f"Broker {broker} answered nothing for up to {duration(max(map(held_ns, rows)))} "
-    text += f"while {counted(len(rows), 'Produce request')} with acks=all of {clients_of(rows)} "
+    what = f"{counted(len(rows), 'request')} ({_apis(rows)})"
+    if all(row["api"] == "Produce" for row in rows):
+        what = f"{counted(len(rows), 'Produce request')} with acks=all"
+    text += f"while {what} of {clients_of(rows)} "
     text += f"waited{_often(episodes)}: it stalled, or a follower that they wait for did"
     return _silent(broker, WARNING, episodes, text)
 
@@ -191,12 +209,15 @@ def is_slow_follower(row: Row, others: Rows) -> bool:
     exchanges = number(row, "exchanges")
     if exchanges < SOME or not row["slow"] or p99 < SLOW_NS or replication < HALF * p99:
         return False
-    if replication < SLOWER_FOLLOWER * others.largest("replication_p99_ns"):
+    # One slow request of a hundred makes the p99 of another follower, too.
+    is_longer = replication >= SLOWER_FOLLOWER * others.largest("replication_p99_ns")
+    is_oftener = number(row, "slow") >= max(MANY, OFTENER * others.largest("slow"))
+    if not is_longer and not is_oftener:
         return False
     usual = number(row, "replication_p50_ns")
     return exchanges < ENOUGH or (
         number(row, "slow") >= MANY
-        and all(usual >= number(other, "replication_p50_ns") for other in others)
+        and all(usual >= HALF * number(other, "replication_p50_ns") for other in others)
     )
 
 

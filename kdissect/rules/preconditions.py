@@ -15,7 +15,15 @@ from kdissect.analysis.brokers import FOLLOWER
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.rules.client_rules import CHURN, FEW, OFTEN, SINGLE
+from kdissect.rules.client_rules import (
+    CHURN,
+    FEW,
+    OFTEN,
+    SINGLE,
+    SKEWED,
+    SKEWED_BYTES,
+    SKEWED_PARTITIONS,
+)
 from kdissect.rules.compiled_sql import DIRECTORY
 from kdissect.rules.context import Context
 from kdissect.rules.group_rules import BEHIND
@@ -29,7 +37,8 @@ SPOKEN: Final = "spoken.json"
 def wanted(seen: Context, is_all: bool = False) -> list[str]:
     """The names of the evidence to query, in the order in which rules use it."""
     if not seen.summary.totals.exchanges:
-        return []
+        # Brokers that refuse all connections leave nothing else.
+        return ["health"] if seen.signs.silent >= FEW else []
     return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
 
 
@@ -105,10 +114,16 @@ def is_unhealthy(seen: Context) -> bool:
     network, signs = seen.summary.network, seen.signs
     sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
     is_degraded = sent_again + network.zero_windows >= FEW
-    is_refused = signs.resets >= FEW or signs.silent >= FEW
+    is_refused = signs.resets >= FEW or signs.silent >= FEW or signs.closed_by_broker >= FEW
     if has_slow_work(seen):
         return True  # how far brokers are is a part of their times
     return bool(is_degraded or is_refused) or seen.summary.totals.connections > CHURN
+
+
+def has_odd_topics(seen: Context) -> bool:
+    """Whether a partition is hot, or there are several codecs: brokers may compress anew."""
+    is_skewed = seen.signs.skewed_topics(SKEWED_BYTES, SKEWED_PARTITIONS, SKEWED) > 0
+    return is_skewed or len(seen.signs.codecs) > 1
 
 
 def has_failed_logins(seen: Context) -> bool:
@@ -146,5 +161,5 @@ GATES: Final[dict[str, Callable[[Context], bool]]] = {
     "traffic": has_odd_traffic,
     "health": is_unhealthy,
     "upgrade": has_old_versions,
-    "skew": lambda _: False,  # notices, shown only on request of all findings
+    "skew": has_odd_topics,
 }

@@ -5,7 +5,7 @@ from typing import Final
 
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
-from kdissect.rules.context import Context, time_ns
+from kdissect.rules.context import Context, number, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
@@ -15,6 +15,7 @@ from kdissect.text.human import count, counted, duration
 NO_ANSWER: Final = ("unanswered", "sent again")
 LONG_NS: Final = 60 * SECOND_NS
 ABORTS: Final = 5
+FEW: Final = 3  # connections
 DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # reported by transactions
 
 
@@ -107,6 +108,37 @@ def unsafe(seen: Context) -> Iterator[Finding]:
         )
 
 
+def lost_unnoticed(seen: Context) -> Iterator[Finding]:
+    """Producers with acks=0 whose connections broke: what was under way is lost."""
+    rows = seen.chosen("delivery", lambda row: row["acks"] == 0)
+    if not rows:
+        return
+    addresses = {row["client_ip"] for row in rows}
+    broken = seen.chosen(
+        "health", lambda row: row["client_ip"] in addresses and broken_connections(row) > 0
+    )
+    number_broken = sum(map(broken_connections, broken))
+    if number_broken < FEW:
+        return
+    brokers = list(dict.fromkeys(str(row["broker"]) for row in broken))
+    yield Finding(
+        "acks-0-records-lost",
+        WARNING,
+        f"{clients_of(rows)} writes to {_topics(rows)} with acks=0, while "
+        f"{listed(brokers, 'broker')} refused or reset {counted(number_broken, 'connection')} of "
+        "its address: records that were on their way then are lost, and it was not told",
+        {"connections": number_broken, "batches": rows.total("batches")},
+        their(rows) | column_of("topics", "topic", rows) | {"brokers": brokers},
+        rows.earliest("first_sent"),
+        rows.latest("last_sent"),
+    )
+
+
+def broken_connections(row: Row) -> int:
+    """Connections of a client at a broker that the broker refused or reset."""
+    return sum(number(row, name) for name in ("refused", "no_answer", "reset_by_broker"))
+
+
 def transactions(seen: Context) -> Iterator[Finding]:
     """Transactions that hang, time out, take long or are taken over."""
     rows = seen.rows("transactions")
@@ -179,8 +211,8 @@ def _is_failover(seen: Context) -> bool:
 
 
 def _batches(rows: Rows, column: str) -> str:
-    number = rows.total(column)
-    return f"{count(number)} batch" if number == 1 else f"{count(number)} batches"
+    total = rows.total(column)
+    return f"{count(total)} batch" if total == 1 else f"{count(total)} batches"
 
 
 def _were(rows: Rows, column: str) -> str:
@@ -199,8 +231,8 @@ def _topic_names(rows: Rows) -> list[str]:
 def _brokers(rows: Chosen) -> str:
     names = list(dict.fromkeys(row["broker"] for row in rows if row["broker"]))
     # Where rows are left out, those without a broker count as one more at most.
-    number = rows.distinct("broker") if rows.taken > len(rows) else 0
-    return listed(names, "broker", number)
+    total = rows.distinct("broker") if rows.taken > len(rows) else 0
+    return listed(names, "broker", total)
 
 
 def _again(seen: Context, rows: Rows) -> Chosen:
@@ -219,4 +251,6 @@ def _packet(seen: Context, rows: Rows) -> int | None:
     return _again(seen, rows).first_packet()
 
 
-RULES: Final = (duplicates, given_up, sent_again, unsafe, transactions, aborts)
+RULES: Final = (
+    duplicates, given_up, sent_again, unsafe, lost_unnoticed, transactions, aborts,
+)  # fmt: skip

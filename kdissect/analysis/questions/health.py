@@ -17,6 +17,9 @@ COLUMNS: Final = (
     Column("refused", INT64, "", "those that the broker reset before a byte was sent"),
     Column("no_answer", INT64, "", "those whose SYN was never answered"),
     Column("reset_by_broker", INT64, "", "those that the broker reset later"),
+    Column("closed_by_broker", INT64, "", "those that the broker ended by FIN after an exchange"),
+    Column("idle_min_ns", INT64, "ns", "their shortest time from the last response to the end"),
+    Column("idle_max_ns", INT64, "ns", "their longest"),
     Column("reset_by_client", INT64, "", "those that the client reset"),
     Column("reconnects", INT64, "", "those begun after another of client and broker ended"),
     Column("life_p50_ns", INT64, "ns", "median time from the first to the last packet"),
@@ -71,7 +74,9 @@ def ends_of_connections(tables: Tables) -> "ir.Table":
     import ibis
 
     exchanges = tables["exchanges"]
-    speakers = exchanges.group_by("connection_id").aggregate(client=exchanges.client_id.max())
+    speakers = exchanges.group_by("connection_id").aggregate(
+        client=exchanges.client_id.max(), last_response_ns=exchanges.response_end_ns.max()
+    )
     connections = tables["connections"]
     ours = connections.filter(connections.protocol.isin(PROTOCOLS)).rename(
         all_exchanges="exchanges"
@@ -97,12 +102,18 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
     is_unused = (rows.payload_bytes_to_broker + rows.payload_bytes_to_client).coalesce(0) == 0
     is_reset = rows.rst_by == "broker"
+    is_closed = (rows.ended_by == "broker") & rows.last_response_ns.notnull()
+    is_closed &= rows.rst_by.isnull()
+    idle = is_closed.ifelse(rows.last_time_ns - rows.last_response_ns, None)
     segments = both(rows, "retransmitted_segments")
     return rows.group_by(list(by)).aggregate(
         connections=rows.count(),
         refused=(is_reset & is_unused).sum().coalesce(0),
         no_answer=has_no_answer(rows).sum().coalesce(0),
         reset_by_broker=(is_reset & ~is_unused).sum().coalesce(0),
+        closed_by_broker=is_closed.sum().coalesce(0),
+        idle_min_ns=idle.min(),
+        idle_max_ns=idle.max(),
         reset_by_client=(rows.rst_by == "client").sum().coalesce(0),
         reconnects=rows.is_again.sum(),
         life_p50_ns=whole((rows.last_time_ns - rows.first_time_ns).quantile(0.5)),

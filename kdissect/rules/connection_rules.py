@@ -1,0 +1,144 @@
+"""Findings about connections: TLS on one side only, idle closes, long round trips."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from kdissect.analysis.dimensions import MS, SECOND_NS
+from kdissect.rules.context import PEERS, Context, number
+from kdissect.rules.evidence_rows import Chosen, Row
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.formatting import clients_of, column_of, listed, named, their
+from kdissect.rules.indicators import MOST_LOOKERS
+from kdissect.text.human import counted, duration
+
+FEW: Final = 3
+MISMATCHES: Final = 2  # connections: one may be a probe
+LOOKS: Final = 5  # Metadata requests
+LOOK_EVERY_NS: Final = 10 * SECOND_NS
+IDLE_NS: Final = SECOND_NS
+ALIKE: Final = 1.5  # the longest idle time may be so many times the shortest
+ROUND_TRIP_NS: Final = 20 * MS
+ROUND_TRIPS: Final = 4  # in a p99
+ENOUGH: Final = 100  # exchanges of all such clients
+
+
+def mismatches(seen: Context) -> Iterator[Finding]:
+    """Clients that speak TLS to a listener without it, or the other way round."""
+    refused = seen.signs.mismatched("tls-refused")
+    if len(refused) >= MISMATCHES:
+        # What is closed without a byte may also be a broker that is going down.
+        yield _mismatch(
+            "tls-on-plaintext-port",
+            refused,
+            "starts TLS at {broker}, which ended {connections} without an answer: it does not "
+            "speak TLS there",
+        )
+    alerted = seen.signs.mismatched("plain-client")
+    if len(alerted) >= MISMATCHES:
+        yield _mismatch(
+            "plaintext-on-tls-port",
+            alerted,
+            "speaks to {broker} without TLS, which answered {connections} with a TLS alert",
+        )
+
+
+def _mismatch(id_: str, places: list[tuple[str, str]], sentence: str) -> Finding:
+    addresses = [address for address, _ in Counter(one for one, _ in places).most_common()]
+    brokers = [broker for broker, _ in Counter(one for _, one in places).most_common()]
+    text = sentence.format(
+        broker=listed(brokers, "broker"), connections=counted(len(places), "connection")
+    )
+    return Finding(
+        id_,
+        PROBLEM,
+        f"{listed(addresses, 'address')} {text}",
+        {"connections": len(places)},
+        {"brokers": brokers, "client_ips": addresses},
+    )
+
+
+def lookers(seen: Context) -> Iterator[Finding]:
+    """Clients that find brokers, and nothing more: they do not reach those that they are told."""
+    if len(seen.signs.lookers) >= MOST_LOOKERS:
+        return
+    failing = {row["client"] for row in seen.every("errors") if number(row, "exchanges") >= FEW}
+    found = {
+        name: times
+        for name, times in seen.signs.lookers.items()
+        if times >= LOOKS and times * LOOK_EVERY_NS >= seen.span_ns and name not in failing
+    }
+    if found:
+        times = sum(found.values())
+        yield Finding(
+            "advertised-listener-unreachable",
+            WARNING,
+            f"{listed([named(name) for name in found], 'client')} asked for metadata "
+            f"{counted(times, 'time')} and did nothing else: the brokers that the metadata names "
+            "may not be reachable, or have names that cannot be resolved",
+            {"metadata": times},
+            {"clients": list(found)},
+        )
+
+
+def idle_closes(seen: Context) -> Iterator[Finding]:
+    """Connections that brokers close after the same idle time, and that clients open again."""
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]), is_closed)
+    for broker, rows in by_broker.items():
+        closed = rows.total("closed_by_broker")
+        shortest = min(number(row, "idle_min_ns") for row in rows)
+        longest = rows.largest("idle_max_ns")
+        if closed < FEW or shortest < IDLE_NS or longest > ALIKE * shortest:
+            continue
+        if rows.total("reconnects") < FEW:
+            continue
+        yield Finding(
+            "idle-connections-closed",
+            NOTICE,
+            f"{broker} closed {counted(closed, 'connection')} of {clients_of(rows)} that were idle "
+            f"for {duration(shortest)} or longer; they connected again "
+            f"{counted(rows.total('reconnects'), 'time')}",
+            {
+                "closed_by_broker": closed,
+                "idle_min_ns": shortest,
+                "idle_max_ns": longest,
+                "reconnects": rows.total("reconnects"),
+            },
+            {"broker": broker} | their(rows),
+        )
+
+
+def is_closed(row: Row) -> bool:
+    """Whether the broker ended connections of a client that had used them."""
+    return number(row, "closed_by_broker") > 0
+
+
+def far_clients(seen: Context) -> Iterator[Finding]:
+    """Clients whose latency is the round trip to the broker."""
+    rows = seen.chosen_named("health", is_far)
+    if rows.total("exchanges") < ENOUGH:
+        return
+    trips = [number(row, "rtt_p50_ns") for row in rows]
+    yield Finding(
+        "round-trip-makes-latency",
+        WARNING,
+        f"{clients_of(rows)} {'is' if len(rows) == 1 else 'are'} far from "
+        f"{listed(_brokers(rows), 'broker')}: a round trip takes {duration(max(trips))}, which "
+        f"every request waits for, and p99 is {duration(rows.largest('time_p99_ns'))}",
+        {"rtt_ns": max(trips), "time_p99_ns": rows.largest("time_p99_ns")},
+        their(rows) | column_of("brokers", "broker", rows),
+    )
+
+
+def is_far(row: Row) -> bool:
+    """Whether a client's time is mostly round trips; other brokers' are replication's matter."""
+    trip = number(row, "rtt_p50_ns")
+    is_most = number(row, "time_p99_ns") <= ROUND_TRIPS * trip
+    return trip >= ROUND_TRIP_NS and is_most and not PEERS.match(row["client"] or "")
+
+
+def _brokers(rows: Chosen) -> list[str]:
+    return list(dict.fromkeys(str(row["broker"]) for row in rows))
+
+
+RULES: Final = (mismatches, lookers, idle_closes, far_clients)
