@@ -32,8 +32,10 @@ KINDS: Final = {
     ),
     "failover-blackout": Kind(
         "partitions that had been served could not be written or read until another broker, or "
-        "the same one again, served them; a problem from 1 s on. One refusal after which nothing "
-        "was tried here is none: the new leader may not be in the capture",
+        "the same one again, served them; a problem from 1 s on, a notice below 5 s where leaders "
+        "were moved, the broker went on answering and refused each partition once to writers and "
+        "once to readers (a planned restart). One refusal after which "
+        "nothing was tried here is none: the new leader may not be in the capture",
         "See why the old broker lost them, and which client took longest to find the new one.",
         "failovers",
     ),
@@ -68,8 +70,8 @@ KINDS: Final = {
         "health",
     ),
     "advertised-listener-unreachable": Kind(
-        "a client asked for metadata 5 times or more, once in 10 s or oftener, and neither wrote, "
-        "read nor joined a group; nor was it refused",
+        "a client asked for metadata and neither wrote, read nor joined a group, nor was it "
+        "refused: 5 times or more on half as many connections, or 10 times and once a second",
         "Compare advertised.listeners with what the client can resolve and reach.",
         "traffic --by client",
     ),
@@ -196,8 +198,8 @@ KINDS: Final = {
         "errors",
     ),
     "rebalance-stops-group": Kind(
-        "a rebalance for whose cause there is no finding left partitions unread for 1 s or "
-        "longer",
+        "rebalances for whose cause there is no finding left partitions unread for 1 s or "
+        "longer; a notice where it was less than 2 s, once or twice, with the new protocols",
         "Use cooperative assignors and static members, or the consumer protocol (KIP-848).",
         "rebalances",
     ),

@@ -15,6 +15,7 @@ from kdissect.text.human import counted, duration
 FEW: Final = 3
 MISMATCHES: Final = 2  # connections: one may be a probe
 LOOKS: Final = 5  # Metadata requests
+MANY_LOOKS: Final = 10
 LOOK_EVERY_NS: Final = 10 * SECOND_NS
 IDLE_NS: Final = SECOND_NS
 ALIKE: Final = 1.5  # the longest idle time may be so many times the shortest
@@ -63,10 +64,13 @@ def lookers(seen: Context) -> Iterator[Finding]:
     if len(seen.signs.lookers) >= MOST_LOOKERS:
         return
     failing = {row["client"] for row in seen.every("errors") if number(row, "exchanges") >= FEW}
+    connections: Counter[str] = Counter()
+    for row in seen.every("health"):
+        connections[row["client"] or ""] += number(row, "connections")
     found = {
         name: times
         for name, times in seen.signs.lookers.items()
-        if times >= LOOKS and times * LOOK_EVERY_NS >= seen.span_ns and name not in failing
+        if name not in failing and is_lost(times, connections[name], seen.span_ns)
     }
     if found:
         times = sum(found.values())
@@ -79,6 +83,13 @@ def lookers(seen: Context) -> Iterator[Finding]:
             {"metadata": times},
             {"clients": list(found)},
         )
+
+
+def is_lost(times: int, connections: int, span_ns: int) -> bool:
+    """Whether metadata is asked for so often, or on so many connections, as no tool does."""
+    is_hasty = times >= MANY_LOOKS and times * SECOND_NS >= span_ns
+    is_new = times <= 2 * connections and times * LOOK_EVERY_NS >= span_ns
+    return times >= LOOKS and (is_hasty or is_new)
 
 
 def idle_closes(seen: Context) -> Iterator[Finding]:

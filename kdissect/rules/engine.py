@@ -65,6 +65,7 @@ SYMPTOMS: Final = {
     "connection-churn": ("authentication-fails", *MISMATCHES, "idle-connections-closed"),
     "connections-reset": ("authentication-fails", *MISMATCHES),
     "connections-encrypted": ("tls-on-plaintext-port",),
+    "advertised-listener-unreachable": ("idle-connections-closed", "broker-refuses-connections"),
     "no-kafka": ("broker-refuses-connections",),
     "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
     "produce-sent-again": ("failover-blackout",),
@@ -77,7 +78,7 @@ OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-ag
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
 ))  # fmt: skip
-REPLICATED: Final = latency_rules.OF_GROUPS | {"Produce"}
+REPLICATED: Final = latency_rules.COMMITS | {"Produce"}
 LOSSES: Final = "capture-loses-packets"
 # Findings that hold whatever is missing: error codes, times and versions that were captured, and
 # findings about the capture itself.

@@ -18,6 +18,10 @@ LOGIN: Final = frozenset((
     "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE",
 ))  # fmt: skip
 RIGHTS: Final = "AUTHORIZATION_FAILED"
+# Answers of a broker that goes on, and does not lead any more: leaders were moved, as before a
+# restart.
+ONCE_EACH_WAY: Final = 2  # errors of a partition: one writes and one reads
+OF_MOVES: Final = frozenset(("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"))
 REPLICAS: Final = frozenset(("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
 # Client operations on partitions; leader changes of followers are not failures of their own.
 ACCESS: Final = {"produce": "written", "fetch": "read"}
@@ -106,10 +110,17 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
         text += f"; {broker} refused {counted(refused, 'connection')}"
     if slowest > longest:
         text += f"; the slowest client took {duration(slowest)}"
-    is_long = max(longest, slowest, failing) >= SECOND_NS
+    longest_of_all = max(longest, slowest, failing)
+    is_orderly = (
+        not unfinished
+        and refused < FEW
+        and OF_MOVES.issuperset(several(rows, "cause"))
+        and rows.total("errors") <= ONCE_EACH_WAY * partitions
+    )
+    severity = PROBLEM if longest_of_all >= SECOND_NS else WARNING
     return Finding(
         "failover-blackout",
-        PROBLEM if is_long else WARNING,
+        NOTICE if is_orderly and longest_of_all < SETTLED_NS else severity,
         text,
         {
             "blackout_ns": longest, "slowest_client_ns": slowest, "partitions": partitions,

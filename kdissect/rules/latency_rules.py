@@ -33,7 +33,9 @@ OWN: Final = frozenset((
     "FindCoordinator", "ApiVersions", "DescribeGroups", "ListGroups", "TxnOffsetCommit",
     "OffsetForLeaderEpoch", "DescribeConfigs",
 ))  # fmt: skip
-OF_GROUPS: Final = frozenset(("OffsetCommit", "TxnOffsetCommit", "Heartbeat"))
+COMMITS: Final = frozenset(("OffsetCommit", "TxnOffsetCommit"))
+# What a new coordinator answers when it has read the groups.
+OF_GROUPS: Final = COMMITS | {"Heartbeat"}
 # Codes of requests to a broker that does not lead any more, or not yet.
 MOVED: Final = frozenset((
     "NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "LEADER_NOT_AVAILABLE",
@@ -98,9 +100,9 @@ def held_ns(row: Row) -> int:
 def is_replicated(row: Row) -> bool:
     """Whether the broker may have waited for a follower.
 
-    Coordinators write commits with acks=all, and answer a group's later requests after them.
+    Coordinators write commits with acks=all, too.
     """
-    return row["api"] in OF_GROUPS or bool(row["api"] == "Produce" and row["acks"] == ACKS_ALL)
+    return row["api"] in COMMITS or bool(row["api"] == "Produce" and row["acks"] == ACKS_ALL)
 
 
 def _stall(broker: str, episodes: list[Rows]) -> Finding:
@@ -211,7 +213,7 @@ def is_slow_follower(row: Row, others: Rows) -> bool:
         return False
     # One slow request of a hundred makes the p99 of another follower, too.
     is_longer = replication >= SLOWER_FOLLOWER * others.largest("replication_p99_ns")
-    is_oftener = number(row, "slow") >= max(MANY, OFTENER * others.largest("slow"))
+    is_oftener = number(row, "slow") >= max(MANY, OFTENER * (others.largest("slow") or MANY))
     if not is_longer and not is_oftener:
         return False
     usual = number(row, "replication_p50_ns")
@@ -228,6 +230,8 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
     left_out = {"Fetch"} if is_cluster else set()
     if waits_for_followers(seen):
         left_out.add("Produce")
+    if has_moved_coordinators(seen):
+        left_out |= OF_GROUPS
     far = distances(seen)
     judged = [
         at_broker(row, far.get(str(row["broker"]), 0)) for row in seen.rows("work")

@@ -25,6 +25,7 @@ from kdissect.rules.client_rules import (
     SKEWED_PARTITIONS,
 )
 from kdissect.rules.compiled_sql import DIRECTORY
+from kdissect.rules.connection_rules import LOOKS
 from kdissect.rules.context import Context
 from kdissect.rules.group_rules import BEHIND
 from kdissect.rules.latency_rules import OWN, SLOW_NS, SOME
@@ -115,6 +116,8 @@ def is_unhealthy(seen: Context) -> bool:
     sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
     is_degraded = sent_again + network.zero_windows >= FEW
     is_refused = signs.resets >= FEW or signs.silent >= FEW or signs.closed_by_broker >= FEW
+    if any(times >= LOOKS for times in signs.lookers.values()):
+        return True
     if has_slow_work(seen):
         return True  # how far brokers are is a part of their times
     return bool(is_degraded or is_refused) or seen.summary.totals.connections > CHURN

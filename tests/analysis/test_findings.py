@@ -120,13 +120,13 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "undelivered": 11_000, "lag_time_ns": 180 * SECOND,
      }, "consumer-lag-grows", WARNING,
      "Group g is 12 000 records behind on orders (3 partitions), 10 at the start, the oldest of "
-     "them for 3 m 00 s; it does not read them"),
+     "them for 3 m 00 s; most of them were not fetched yet"),
     ("lag", {
         "group_id": "g", "topic": "orders", "partitions": 1, "first_lag": 11_000,
         "last_lag": 12_000, "undelivered": 0,
      }, "consumer-behind", WARNING,
-     "Group g is 12 000 records behind on orders (1 partition), 11 000 at the start; it has most "
-     "of them and does not commit"),
+     "Group g is 12 000 records behind on orders (1 partition), 11 000 at the start; most of "
+     "them were fetched and not committed"),
     ("commits", {
         "group_id": "g", "topic": "orders", "risk": "skips: committed beyond what was delivered",
         "partitions": 2, "ahead": 40,
@@ -192,6 +192,35 @@ SAID: list[tuple[str, Row, str, str, str]] = [
      "svc-7 at 10.1.2.3 connected again 91 times; a connection lasts 1 s at the median"),
     ("health", WHO | {"broker": BROKER, "reset_by_broker": 4, "exchanges": 5},
      "connections-reset", WARNING, "10.0.0.9:9092 reset 4 connections of svc-7 at 10.1.2.3"),
+    ("failovers", {
+        "access": "produce", "cause": "NOT_LEADER_OR_FOLLOWER", "old_broker": BROKER,
+        "new_broker": "10.0.0.8:9092", "blackouts": 1, "blackout_ns": SECOND, "unfinished": 0,
+        "errors": 2, "clients": 1, "topic": "orders", "started": START_US,
+     }, "failover-blackout", NOTICE,
+     "1 partition of 10.0.0.9:9092 could not be written for up to 1 s; then 10.0.0.8:9092 served "
+     "them: NOT_LEADER_OR_FOLLOWER, 2 errors of partitions"),
+    ("health", WHO | {
+        "broker": BROKER, "closed_by_broker": 3, "idle_min_ns": 3 * SECOND,
+        "idle_max_ns": 4 * SECOND, "reconnects": 3, "exchanges": 9,
+     }, "idle-connections-closed", NOTICE,
+     "10.0.0.9:9092 closed 3 connections of svc-7 at 10.1.2.3 that were idle for 3 s or longer; "
+     "they connected again 3 times"),
+    ("health", WHO | {
+        "broker": BROKER, "rtt_p50_ns": 80 * MS, "time_p99_ns": 90 * MS, "exchanges": 100,
+     }, "round-trip-makes-latency", WARNING,
+     "svc-7 at 10.1.2.3 is far from 10.0.0.9:9092: a round trip takes 80 ms, which every request "
+     "waits for, and p99 is 90 ms"),
+    ("skew", {"topic": "orders", "produced_codecs": "lz4", "fetched_codecs": "gzip"},
+     "broker-recompresses", NOTICE,
+     "Brokers compress orders anew: produced with lz4, fetched with gzip"),
+    ("commits", {"group_id": "g", "topic": "t", "risk": "repeated: delivered again",
+                 "redelivered": 500, "partitions": 2}, "records-delivered-again", WARNING,
+     "Group g was given 500 records of t (2 partitions) again"),
+    ("rebalances", WHOM | {
+        "group_id": "g", "cause": "join", "kind": "consumer", "rebalances": 1, "members": 2,
+        "members_before": 1, "stopped_ns": 1500 * MS,
+     }, "rebalance-stops-group", NOTICE,
+     "Partitions of group g stalled for up to 1.5 s in 1 rebalance: join (svc-7 at 10.1.2.3)"),
     ("health", {"client_ip": "10.1.2.3", "broker": BROKER, "refused": 9},
      "broker-refuses-connections", PROBLEM,
      "10.0.0.9:9092 refused 9 connections of 10.1.2.3; none there ever went well"),
@@ -251,6 +280,19 @@ NOT_SAID: list[tuple[str, Row]] = [
     ("health", WHO | {"broker": BROKER, "refused": 2, "reconnects": 19, "reset_by_broker": 2}),
     ("health", WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9}),
     ("retries", WHOM | {"cause": "NOT_LEADER_OR_FOLLOWER", "batches": 4}),
+    # A broker that goes down closes what was idle for different times.
+    ("health", WHO | {"broker": BROKER, "closed_by_broker": 3, "idle_min_ns": 3 * SECOND,
+                      "idle_max_ns": 5 * SECOND, "reconnects": 3, "exchanges": 9}),
+    ("health", WHO | {"broker": BROKER, "closed_by_broker": 3, "idle_min_ns": 30 * MS,
+                      "idle_max_ns": 40 * MS, "reconnects": 3, "exchanges": 9}),
+    ("health", WHO | {"broker": BROKER, "rtt_p50_ns": 19 * MS, "time_p99_ns": 60 * MS,
+                      "exchanges": 100}),
+    ("health", WHO | {"broker": BROKER, "rtt_p50_ns": 80 * MS, "time_p99_ns": 330 * MS,
+                      "exchanges": 100}),
+    ("health", WHO | {"broker": BROKER, "rtt_p50_ns": 80 * MS, "time_p99_ns": 90 * MS,
+                      "exchanges": 99}),
+    ("skew", {"topic": "orders", "produced_codecs": "gzip, lz4", "fetched_codecs": "gzip"}),
+    ("skew", {"topic": "orders", "produced_codecs": "lz4", "fetched_codecs": None}),
 ]  # fmt: skip
 
 
@@ -728,7 +770,8 @@ def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
     elsewhere = {
         "capture-loses-packets", "connections-encrypted", "network-makes-p99", "no-kafka",
         "rebalance-storm", "requests-unanswered", "healthy", "latencies", "not-asked",
-        "receiver-does-not-read",
+        "receiver-does-not-read", "acks-0-records-lost", "advertised-listener-unreachable",
+        "tls-on-plaintext-port", "plaintext-on-tls-port",
         "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
     }  # fmt: skip
     codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}
@@ -757,3 +800,44 @@ def test_many_findings_of_one_kind_take_few_lines_of_a_page() -> None:
     assert shown[2].concerns == {"groups": [f"g{n}" for n in range(2, 9)]}
     assert (shown[2].first_time_ns, shown[2].last_time_ns, shown[2].packet) == (12, 28, 2)
     assert few(lost[:3]) == lost[:3]
+
+
+def test_records_sent_without_acks_to_a_broken_connection_are_lost_unnoticed() -> None:
+    writer = WHOM | {"topic": "orders", "acks": 0, "batches": 9}
+    gone = {"client_ip": "10.1.2.3", "broker": BROKER, "refused": 9}
+    found = {one.id: one for one in judged(delivery=[writer], health=[gone])}
+    assert list(found) == ["acks-0-records-lost", "may-lose-records"]
+    assert found["acks-0-records-lost"].text == (
+        "svc-7 at 10.1.2.3 writes to orders with acks=0, while 10.0.0.9:9092 refused or reset 9 "
+        "connections of its address: records that were on their way then are lost, and it was not "
+        "told"
+    )
+    for other in (writer | {"acks": 1}, writer | {"client_ip": "10.1.2.4"}):
+        told = ids(judged(delivery=[other], health=[gone]))
+        assert "broker-refuses-connections" in told
+        assert "acks-0-records-lost" not in told
+
+
+def test_a_follower_that_is_slow_much_more_often_is_told_where_one_request_makes_both_p99() -> None:
+    slow = {"follower": 3, "acks": -1, "exchanges": 212, "slow": 5, "p99_ns": 694 * MS,
+            "all_p99_ns": 689 * MS, "replication_p50_ns": 4 * MS,
+            "replication_p99_ns": 692 * MS}  # fmt: skip
+    other = slow | {"follower": 2, "exchanges": 330, "slow": 1, "replication_p99_ns": 656 * MS}
+    assert "produce-latency-slow-follower" in ids(judged(acks=[slow, other]))
+    for changed in ({"slow": 2}, {"replication_p50_ns": 9 * MS}):
+        assert ids(judged(acks=[slow, other | changed])) == ["healthy"]
+
+
+def test_a_group_that_waits_for_its_new_coordinator_is_no_stall_of_the_broker() -> None:
+    times = dict.fromkeys(("work_ns", "silent_ns", "latency_ns"), 900 * MS)
+    beat = WHOM | times | {"api": "Heartbeat", "broker": BROKER, "request_start": START_US}
+    commit = beat | {"api": "OffsetCommit"}
+    moved = WHO | {"error": "NOT_COORDINATOR", "api": "Heartbeat", "errors": 1, "exchanges": 1,
+                   "first_seen": START_US, "last_seen": START_US}  # fmt: skip
+    assert ids(judged(slowest=[beat, commit], errors=[moved])) == ["healthy"]
+    (alone,) = judged(slowest=[commit, commit])
+    assert (alone.id, alone.severity) == ("broker-stalls", WARNING)
+    other = {"client_ip": "10.1.2.3", "broker": "10.0.0.8:9092", "refused": 9}
+    assert ids(judged(slowest=[commit, commit], health=[other])) == ["broker-refuses-connections"]
+    (both,) = judged(slowest=[beat, commit | {"api": "Metadata"}])
+    assert (both.id, both.severity) == ("broker-stalls", PROBLEM)
