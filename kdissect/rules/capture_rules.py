@@ -11,6 +11,8 @@ LOST: Final = 0.001  # minimum share of the payload that is reported
 MUCH: Final = 0.01
 SILENT: Final = "none"  # protocol of connections without payload
 ENCRYPTED: Final = 0.1
+RESYNC: Final = "resync"  # kind of problems: bytes in front of a frame
+BEGUN: Final = "until the first frame was found"
 
 
 def losses(seen: Context) -> Iterator[Finding]:
@@ -66,13 +68,15 @@ def undecoded(seen: Context) -> Iterator[Finding]:
     kinds = [row for row in seen.summary.problems if row.bytes]
     if not seen.summary.totals.exchanges or skipped < LOST * max(1, network.payload_bytes):
         return
+    # The rest of a message that began before the capture.
+    is_begun = all(row.kind == RESYNC and row.message.endswith(BEGUN) for row in kinds)
     # A problem found only at a connection's end has no packet.
     packet = kinds[0].packet_number if kinds else None
     place = "" if packet is None else f" at packet {packet}"
     first = f", first{place}: {kinds[0].message}" if kinds else ""
     yield Finding(
         "messages-undecoded",
-        WARNING if skipped >= MUCH * network.payload_bytes else NOTICE,
+        WARNING if skipped >= MUCH * network.payload_bytes and not is_begun else NOTICE,
         f"{size(skipped)} ({share(skipped, network.payload_bytes)}) on Kafka's connections could "
         f"not be read as messages{first}",
         {"skipped_bytes": skipped, "share": skipped / max(1, network.payload_bytes)},

@@ -66,7 +66,6 @@ SYMPTOMS: Final = {
     "connections-reset": ("authentication-fails", *MISMATCHES),
     "connections-encrypted": ("tls-on-plaintext-port",),
     "advertised-listener-unreachable": ("idle-connections-closed", "broker-refuses-connections"),
-    "no-kafka": ("broker-refuses-connections",),
     "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
     "produce-sent-again": ("failover-blackout",),
     "fetch-mostly-long-poll": ("healthy",),

@@ -15,6 +15,7 @@ from kdissect.analysis.brokers import FOLLOWER
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
+from kdissect.rules.capture_rules import SILENT
 from kdissect.rules.client_rules import (
     CHURN,
     FEW,
@@ -39,7 +40,8 @@ def wanted(seen: Context, is_all: bool = False) -> list[str]:
     """The names of the evidence to query, in the order in which rules use it."""
     if not seen.summary.totals.exchanges:
         # Brokers that refuse all connections leave nothing else.
-        return ["health"] if seen.signs.silent >= FEW else []
+        is_silent = all(row.protocol == SILENT for row in seen.summary.others)
+        return ["health"] if is_silent and seen.signs.silent >= FEW else []
     return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
 
 

@@ -53,13 +53,34 @@ def test_connections_are_counted_by_what_became_of_them(tmp_path: Path) -> None:
     (row,) = asked("health", tmp_path, exchanges=exchanges, connections=connections)
     assert row == {
         "client": "a", "broker": "10.0.0.9:9092", "connections": 3, "refused": 0, "no_answer": 0,
-        "reset_by_broker": 1, "reset_by_client": 1, "reconnects": 1, "life_p50_ns": SECOND,
+        "reset_by_broker": 1, "closed_by_broker": 0, "idle_min_ns": None, "idle_max_ns": None,
+        "reset_by_client": 1, "reconnects": 1, "life_p50_ns": SECOND,
         "retransmitted": 4 / 60, "retransmitted_segments": 4, "lost_bytes": 200,
         "zero_windows": 2, "zero_window_ns": 5 * MS, "missing_bytes": 7, "rtt_p50_ns": 25_000,
         "rtt_broker_p50_ns": 10_000,
         "exchanges": 3, "troubled": 0, "time_p99_ns": MS, "untroubled_p99_ns": MS,
         "troubled_p99_ns": None, "network": 0,
     }  # fmt: skip
+
+
+def test_connections_that_the_broker_closed_have_been_idle_for_so_long(tmp_path: Path) -> None:
+    def closed(number: int, idle_s: int, **more: Any) -> Row:
+        return link(number, number, number + idle_s, **({"ended_by": "broker"} | more))
+
+    connections = [
+        closed(1, 9), closed(2, 11), closed(3, 50, ended_by="client"),
+        closed(4, 50, rst_by="broker"), closed(5, 50),
+    ]  # fmt: skip
+    exchanges = [
+        exchange(number, "Produce", connection_id=number, client_id="a", request_start=start,
+                 request_end=start, response_start=start, response_end=start)
+        for number, start in ((one, START + one * SECOND) for one in (1, 2, 3, 4))
+    ]  # fmt: skip
+    unanswered = exchange(5, "Produce", connection_id=5, client_id="a", outcome="unanswered",
+                          response_start=None, response_end=None)  # fmt: skip
+    (row,) = asked("health", tmp_path, exchanges=[*exchanges, unanswered], connections=connections)
+    names = ("closed_by_broker", "idle_min_ns", "idle_max_ns", "reset_by_broker")
+    assert [row[name] for name in names] == [2, 9 * SECOND, 11 * SECOND, 1]
 
 
 def test_refused_and_unanswered_connections_are_nobodys(tmp_path: Path) -> None:
