@@ -2,7 +2,6 @@
 
 from benchmarks.causes.delays import delayed, rate_limited
 from benchmarks.causes.incidents.clients import MIDDLE, NEW, OLD, RDKAFKA
-from benchmarks.causes.incidents.groups import freeze
 from benchmarks.causes.stage import Scene
 from benchmarks.causes.table import Incident, Variant, View
 
@@ -44,21 +43,16 @@ def backfill(scene: Scene) -> None:
 
 
 def unread(scene: Scene) -> None:
-    """A consumer's process stands still again and again while much is sent to it."""
-    topic = scene.topic(partitions=4)
-    victim = scene.variant.library + "#frozen"
-    buffer = {"receive.buffer.bytes": 65536, "max.poll.records": 5000}
-    if scene.variant.library == RDKAFKA:
-        buffer = {"socket.receive.buffer.bytes": 65536}
-    with scene.capturing():
-        scene.write("writer", topic, every_ms=10, burst=10, size=5000, library="java")
-        places = [[topic, number] for number in range(4)]
-        scene.read("frozen", topic, assign=places, library=victim, settings=buffer)
-        scene.sleep(3)
-        with scene.incident():
-            for _ in range(5):
-                freeze(scene, victim, 1.0)
-                scene.sleep(0.6)
+    """A consumer that reads its socket only when it polls, and works long between polls."""
+    topic = scene.topic()
+    early = scene.write("early", topic, every_ms=10, burst=25, size=2000, count=10000)
+    scene.sleep(7)
+    scene.stop(early)
+    settings = {"receive.buffer.bytes": 65536, "max.poll.records": 500}
+    with scene.capturing(), scene.incident():
+        scene.write("writer", topic, every_ms=50)
+        scene.read("reader", topic, assign=[[topic, 0]], process_ms=700, settings=settings, seek=0)
+        scene.sleep(12)
 
 
 INCIDENTS = (
@@ -84,13 +78,14 @@ INCIDENTS = (
         also=("network-makes-p99",), false=("broker-slow", "broker-stalls"),
     ),
     Incident(
-        "receiver-pauses",
-        "{stem}-frozen did not read what it was sent: its process stood still for 1 s, 5 times",
-        ("receiver-does-not-read",), ("{stem}-frozen",), unread,
+        "receiver-stops-reading",
+        "{stem}-reader does not read what it was sent while it works between polls: its window "
+        "is full",
+        ("receiver-does-not-read",), ("{stem}-reader",), unread,
         (
-            Variant(NEW, "one", views=(View("client:{stem}-frozen"),)),
-            Variant(OLD, "one", RDKAFKA),
+            Variant(NEW, "one", views=(View("client:{stem}-reader"), View("part:0.3-1"))),
+            Variant(OLD, "one", "java@2.8.2", (View("client:{stem}-reader"),)),
         ),
-        false=("broker-slow", "broker-stalls"),
+        also=("consumer-lag-grows",), false=("broker-slow", "broker-stalls"),
     ),
 )  # fmt: skip
