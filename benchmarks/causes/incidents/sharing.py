@@ -43,12 +43,13 @@ INCIDENTS = (
         "share-member-stuck",
         "{stem}-stuck holds records of share group {stem}-jobs until their locks end: they are "
         "delivered again",
-        ("share-member-stuck", "share-group-redelivers"), ("{stem}-stuck",), stuck,
+        ("share-member-stuck", "share-group-redelivers", "error-INVALID_RECORD_STATE"),
+        ("{stem}-stuck",), stuck,
         (
             Variant(NEW, "share", views=(View("client:{stem}-stuck"),)),
             Variant(NEW, "share", options={"partitions": 2}),
         ),
-        also=("records-delivered-again", "error-INVALID_RECORD_STATE", "share-group-redelivers"),
+        also=("records-delivered-again",),
         is_notice=True,
     ),
 )  # fmt: skip
