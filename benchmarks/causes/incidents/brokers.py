@@ -120,13 +120,18 @@ def lost_without_acks(scene: Scene) -> None:
         settings = {"acks": "0"}
         if scene.variant.library != RDKAFKA:
             settings |= {"enable.idempotence": "false"}
-        scene.write("writer", topic, every_ms=5, burst=2, settings=settings)
+        writer = scene.write("writer", topic, every_ms=2, burst=5, size=500, settings=settings)
         scene.sleep(3)
         with scene.incident():
             scene.kill_broker(1)
             scene.sleep(1)
             scene.start_broker(1)
         scene.sleep(4)
+    (end,) = scene.admin("list_offsets", places=[[topic, 0]], at="latest").values()
+    written = scene.truth.clients[writer]["written"]
+    scene.truth.clients["lost"] = {"records": written - end}
+    if written <= end:
+        raise RuntimeError("no record was lost")
 
 
 def disk_full(scene: Scene) -> None:
