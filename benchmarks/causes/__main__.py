@@ -65,12 +65,9 @@ def record(arguments: argparse.Namespace) -> None:
     failed: list[str] = []
     for (version, shape), those in groupby(sorted(planned, key=key), key=key):
         print(f"# Kafka {version}, {shape}", flush=True)
+        play = stage.record_scenarios if shape == RECORDER else stage.record_on
         try:
-            if shape == RECORDER:
-                for one in those:
-                    stage.record_scenario(one, arguments.output)
-            else:
-                failed += stage.record_on(version, shape, list(those), arguments.output)
+            failed += play(version, shape, list(those), arguments.output)
         except Exception as error:  # the other clusters are started all the same
             print(f"# failed: {type(error).__name__}: {error}", flush=True)
             failed.append(f"{version}/{shape}")

@@ -270,6 +270,21 @@ def record_on(version: str, shape: str, planned: Sequence[Planned], directory: P
     return failed
 
 
+def record_scenarios(
+    version: str, shape: str, planned: Sequence[Planned], directory: Path
+) -> list[str]:
+    """Record what is not staged here; names of what failed."""
+    del version, shape  # each scenario starts a cluster of its own
+    failed = []
+    for one in planned:
+        try:
+            record_scenario(one, directory)
+        except Exception as error:  # the next one is recorded all the same
+            failed.append(one[0])
+            print(f"{one[0]}: failed: {type(error).__name__}: {str(error)[:300]}", flush=True)
+    return failed
+
+
 def record_scenario(planned: Planned, directory: Path) -> None:
     """Copy a committed capture, or let the recorder play its scenario; write the truth."""
     name, half, what, variant = planned

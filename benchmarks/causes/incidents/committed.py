@@ -7,6 +7,8 @@ from benchmarks.causes.incidents.clients import MIDDLE, NEW
 from benchmarks.causes.table import RECORDER, Incident, Quiet, Variant
 from tools.record.plan import OF_ALL_AGES
 
+OTHER_NEW = "4.0.1"  # for what needs the consumer protocol (KIP-848)
+
 
 def nothing(_: object) -> None:
     """The recorder plays it."""
@@ -62,16 +64,18 @@ INCIDENTS = (
     Incident(
         "killed-member", "Members of groups were killed; their partitions stood still until the "
         "session ended",
-        ("session-timeout",), ("tellers",), nothing, both("incident-killed-member"),
+        ("session-timeout",), ("tellers",), nothing,
+        both("incident-killed-member", held_back=OTHER_NEW),
     ),
     Incident(
         "static-member", "Static members were lost and came back",
-        ("session-timeout",), ("desks",), nothing, both("incident-static-member", held_back=NEW),
+        ("session-timeout",), ("desks",), nothing,
+        both("incident-static-member", held_back=OTHER_NEW),
     ),
     Incident(
         "slow-poller", "Members exceeded max.poll.interval.ms and left",
         ("max-poll-exceeded",), ("slow-java",), nothing,
-        both("incident-slow-poller", held_back=NEW),
+        both("incident-slow-poller", held_back=OTHER_NEW),
         also=("consumer-lag-grows", "records-delivered-again", "rebalance-stops-group"),
     ),
     Incident(
@@ -90,7 +94,7 @@ INCIDENTS = (
         ("client-breaks-on-4.0",), ("java-0.10.2.2",), nothing,
         (
             Variant(NEW, RECORDER, options={"capture": f"incident-old-clients-{NEW}"}),
-            Variant("4.0.1", RECORDER,
+            Variant(OTHER_NEW, RECORDER,
                     options={"scenario": "incident-old-clients", "clients": OF_ALL_AGES}),
         ),
         also=("requests-unanswered", "connection-churn", "connections-reset", "metadata-storm"),
