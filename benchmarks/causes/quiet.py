@@ -23,6 +23,15 @@ def steady(scene: Scene) -> None:
         scene.sleep(SECONDS)
 
 
+def others(scene: Scene) -> None:
+    """A producer that waits for each answer, and a member that commits."""
+    topic = scene.topic()
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=50)
+        scene.read("reader", topic, group="readers")
+        scene.sleep(SECONDS)
+
+
 def spread(scene: Scene) -> None:
     """The same on three brokers, each of which leads."""
     topic = spread_topic(scene)
@@ -256,6 +265,11 @@ QUIETS = (
         Variant(OLD, "one", JAVA_OLD),
         Variant(NEW, "one", JAVA_MIDDLE, options={"settings": KIP_848}),
         Variant(NEW, "one", options={"settings": KIP_848}, views=(View("part:0.5-1"),)),
+    )),
+    Quiet("quiet-others", "A producer and a group of one of other libraries", others, (
+        Variant(NEW, "one", "sarama"), Variant(MIDDLE, "one", "kafkajs"),
+        Variant(OLD, "one", "kafka_python"), Variant(NEW, "one", "aiokafka"),
+        Variant(OLD, "one", "franz"),
     )),
     Quiet("quiet-spread", "A producer and a group on three brokers", spread, (
         Variant(NEW, "three", views=(View("broker:127.0.0.1"), View("broker:127.0.0.2"))),

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.causes import vantage
+from benchmarks.causes.paced import Paced
 from benchmarks.causes.shapes import HEAP_MEGABYTES, PORT, cluster_of
 from benchmarks.causes.table import Incident, Quiet, Variant
 from benchmarks.causes.truth import Truth, read_truth
-from tools.record.agents import AgentProcess, Reply
+from tools.record.agents import AgentProcess, Reply, parse_library
 from tools.record.cluster import Cluster
 from tools.record.networks import Network, lose
 from tools.record.processes import START_TIMEOUT_SECONDS
@@ -25,6 +26,7 @@ LOOPBACK = Network("127.0.0.1")
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 STARTED = "started (kafka.server.Kafka"
 SETTLE_SECONDS = 0.4
+WORKING = ("java", "librdkafka")  # libraries whose agents work in threads
 NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids", "carts")
 Planned = tuple[str, str, Incident | Quiet, Variant]  # name, half, and of what it is one
 
@@ -43,6 +45,7 @@ class Scene:
         self.truth = Truth(name, what.name, half, "")
         self._what = what
         self._running: dict[str, str] = {}
+        self._paced: dict[str, Paced] = {}
         self._sniffer: Sniffer | None = None
 
     @property
@@ -83,8 +86,7 @@ class Scene:
 
     def stop(self, client: str) -> dict[str, int]:
         """End a client's work; what it counted."""
-        library = self._running.pop(client)
-        counts: dict[str, int] = self.stage.call(library, "stop", client).result
+        counts = self._end(client)
         known = self.truth.clients.setdefault(client, {})
         for what, number in counts.items():
             known[what] = known.get(what, 0) + number
@@ -161,9 +163,8 @@ class Scene:
         try:
             self._what.play(self)
         finally:
-            for client, library in list(self._running.items()):
-                self._running.pop(client)
-                self.stage.call(library, "stop", client)
+            for client in list(self._running):
+                self._end(client)
 
     def write_files(self, directory: Path) -> list[Path]:
         """The capture, its truth, and those of its views."""
@@ -175,10 +176,22 @@ class Scene:
         views = [vantage.derive(capture, view, self.names) for view in self.variant.views]
         return [capture, *views]
 
+    def _end(self, client: str) -> dict[str, int]:
+        library = self._running.pop(client)
+        if client in self._paced:
+            return self._paced.pop(client).stop()
+        counts: dict[str, int] = self.stage.call(library, "stop", client).result
+        return counts
+
     def _begin(self, operation: str, who: str, library: str | None, **work: Any) -> str:
         client = f"{self.stem}-{who}"
         chosen = library or self.variant.library
-        self.stage.call(chosen, operation, client, **work)
+        if parse_library(chosen).name in WORKING:
+            self.stage.call(chosen, operation, client, **work)
+        else:
+            chosen = f"{chosen}#{client}"
+            self._paced[client] = Paced(self.stage, chosen, client, work)
+            self._paced[client].open()
         self._running[client] = chosen
         return client
 
@@ -311,6 +324,8 @@ def warm_up(stage: Stage, planned: Sequence[Planned]) -> None:
     stage.prepare("create_topics", topics=[{"name": "warm-up", "partitions": 1}])
     libraries = dict.fromkeys(["java", *(variant.library for *_, variant in planned)])
     for library in libraries:
+        if parse_library(library).name not in WORKING:
+            continue
         stage.call(library, "start_writing", "warm-up", topics=["warm-up"], every_ms=2)
         time.sleep(2)
         stage.call(library, "stop", "warm-up")

@@ -172,6 +172,8 @@ INCIDENTS = (
         (
             Variant(NEW, "one", views=(View("direction:responses", ids=()), View("part:0.4-1"))),
             Variant(OLD, "one", views=(View("client:{stem}-writer"),)),
+            Variant(MIDDLE, "one", "sarama"),
+            Variant(NEW, "one", "kafkajs"),
         ),
         also=("broker-slow",),
     ),
