@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 from tools.record.recording import Stage
+from tools.record.scenarios.basics import settings_of
 
 POLL_SECONDS = 0.5
 VALUE = "a line of an order, long enough to be one: "
@@ -21,7 +22,9 @@ class Paced(threading.Thread):
 
     def open(self) -> None:
         """Make the client and begin."""
-        settings = self._work.get("settings", {})
+        name = self._library.partition("#")[0]
+        told = settings_of(name, self._stage.options.release)
+        settings = told | self._work.get("settings", {})
         if "group" in self._work:
             member = {"group": self._work["group"], "topics": self._work["topics"]}
             self._stage.call(
