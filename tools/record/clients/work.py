@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.1
+COMMIT_SECONDS = 0.2  # between commits
 
 
 class Job(threading.Thread):
@@ -99,10 +100,12 @@ class Writing(Job):
 
 
 class Reading(Job):
-    """Consumes, `process_ms` for each record, and `commits`; `reopen_ms` makes a new consumer."""
+    """Consumes, `process_ms` for each record, and `commits` now and then;
+    `reopen_ms` makes a new consumer.
+    """
 
     consumer: Consumer | None = None
-    opened = 0.0
+    opened = committed = 0.0
 
     def work(self) -> None:
         """Poll once."""
@@ -116,8 +119,10 @@ class Reading(Job):
         elif message is not None:
             self.counts["read"] += 1
             self.is_over.wait(command.get("process_ms", 0) / 1000)
-            if command.get("commits", True):
+            now = time.monotonic()
+            if command.get("commits", True) and now > self.committed + COMMIT_SECONDS:
                 self.consumer.commit(message=message, asynchronous=True)
+                self.committed = now
         if command.get("reopen_ms") and time.monotonic() > self.opened + command["reopen_ms"] / 1e3:
             self.close()
 
