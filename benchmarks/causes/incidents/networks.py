@@ -32,7 +32,7 @@ def lossy(scene: Scene) -> None:
 
 
 def backfill(scene: Scene) -> None:
-    """A consumer reads all from the start through a narrow link; others wait behind it."""
+    """Consumers read all from the start through a narrow link; others wait behind them."""
     topic, old = scene.topic(), scene.topic("old")
     scene.write("early", old, every_ms=10, burst=10, size=10000, compressible=False)
     scene.sleep(6)
@@ -42,8 +42,10 @@ def backfill(scene: Scene) -> None:
         scene.read("reader", topic, group="readers")
         scene.sleep(4)
         with scene.incident():
-            scene.read("backfill", old, assign=[[old, 0]], library="java#other",
-                       settings={"receive.buffer.bytes": 200000})  # fmt: skip
+            for number in range(4):
+                settings = {"receive.buffer.bytes": 200000}
+                scene.read(f"backfill-{number}", old, assign=[[old, 0]], library="java#other",
+                           settings=settings)  # fmt: skip
             scene.sleep(10)
 
 
@@ -81,7 +83,7 @@ INCIDENTS = (
     ),
     Incident(
         "backfill",
-        "{stem}-backfill reads an old topic as fast as the link allows; others wait behind it",
+        "{stem}-backfill-0 to -3 read an old topic as fast as the link allows; others wait",
         ("client-fills-link", "client-dominates-traffic"), ("{stem}-backfill",), backfill,
         (Variant(NEW, "network"), Variant(MIDDLE, "network")),
         also=("network-makes-p99",), false=("broker-slow", "broker-stalls"),
