@@ -115,13 +115,18 @@ class Scene:
         self.cluster.servers[number].stop(politely)
 
     def start_broker(self, number: int) -> None:
-        """Start a broker that was stopped, and wait until it serves again."""
+        """Start a broker that was stopped, and wait until it serves again. With ZooKeeper it ends
+        at once while its old session lasts, and is started again.
+        """
         server = self.cluster.servers[number]
         before = server.logged().count(STARTED)
-        server.launch()
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while server.logged().count(STARTED) == before and time.monotonic() < deadline:
-            time.sleep(0.1)
+        while server.logged().count(STARTED) == before:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"broker {number} did not come back")
+            if not server.is_running:
+                server.launch()
+            time.sleep(0.2)
 
     def pause_broker(self, number: int, seconds: float) -> None:
         """Stop a broker's process for a moment, as a long garbage collection would."""

@@ -48,6 +48,11 @@ class JavaServer:
                 raise RuntimeError(f"{self._command[-2:]} did not start:\n{self.logged()[-4000:]}")
             time.sleep(0.1)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def logged(self) -> str:
         """What the server has written so far."""
         files = (self.directory / name for name in ("server.log", "stdout.log"))
