@@ -26,7 +26,7 @@ def main() -> None:
     telling.add_argument("names", nargs="*", help="those whose name begins with one of these")
     telling.set_defaults(run=retell, half=None, missing=False)
     scoring = commands.add_parser("score", help="compare pages with the truth")
-    scoring.add_argument("directory", type=Path)
+    scoring.add_argument("directories", type=Path, nargs="+", metavar="DIR")
     scoring.add_argument("--docs", type=Path, help="write the page with the table there")
     scoring.add_argument("--wrong", action="store_true", help="only lines of what is wrong")
     scoring.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -76,7 +76,8 @@ def record(arguments: argparse.Namespace) -> None:
 
 def score(arguments: argparse.Namespace) -> None:
     """Print lines and counts, perhaps write the page."""
-    scores = score_all(captures_in(arguments.directory), arguments.jobs)
+    captures = [file for directory in arguments.directories for file in captures_in(directory)]
+    scores = score_all(captures, arguments.jobs)
     for half in HALVES:
         those = [one for one in scores if one.truth.half == half]
         if not those:
