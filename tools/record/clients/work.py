@@ -148,5 +148,7 @@ def _serve(producer: Producer | None, is_over: threading.Event, seconds: float) 
     """Wait, and serve the producer's callbacks meanwhile."""
     if producer is None:
         is_over.wait(seconds)
-    else:
-        producer.poll(seconds)
+        return
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0 and not is_over.is_set():
+        producer.poll(min(left, POLL_SECONDS))
