@@ -102,7 +102,7 @@ INCIDENTS = (
 )  # fmt: skip
 
 QUIET_CAPTURES = (
-    "quickstart", "networks/bridged-4.3.1", "basics-0.11.0.3", "basics-1.1.1", "basics-2.4.1",
+    "telemetry-3.9.1", "networks/bridged-4.3.1", "basics-0.11.0.3", "basics-1.1.1", "basics-2.4.1",
     "basics-2.8.2", "basics-3.4.1", "basics-3.9.1", "basics-4.0.1", "basics-4.3.1",
     "client-latency-4.3.1", "consumer-groups-4.0.1", "consumer-groups-4.3.1", "streams-2.8.2",
     "streams-4.3.1", "streams-groups-4.3.1", "tracing-4.3.1", "incident-group-changes-4.3.1",
