@@ -222,7 +222,7 @@ INCIDENTS = (
     Incident(
         "unnamed-listener",
         "The broker advertises {address}, which clients cannot resolve: they only bootstrap",
-        ("advertised-listener-unreachable",), ("{address}",), unnamed_listener,
+        ("advertised-listener-unreachable",), ("{stem}-writer",), unnamed_listener,
         (Variant(NEW, "unnamed", RDKAFKA), Variant(MIDDLE, "unnamed")),
         also=("connection-churn", "metadata-storm", "error-LEADER_NOT_AVAILABLE"),
     ),
