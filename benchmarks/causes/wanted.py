@@ -13,8 +13,6 @@ WANTED = {
     "above one",
     "share-member-stuck": "a member of a share group acquired records and did not acknowledge them "
     "until their locks ended",
-    "client-fills-link": "one client has nearly all of the bytes while exchanges of others on the "
-    "same link are slow",
     "client-dominates-traffic": "one client has nearly all of what a broker sends, while others "
     "wait longer than before",
 }

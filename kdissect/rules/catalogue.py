@@ -154,6 +154,12 @@ KINDS: Final = {
         "Look for what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health",
     ),
+    "client-fills-link": Kind(
+        "responses that take 50 ms or more to come in are 80 % of the payload, and take a client "
+        "30 % of the time; windows are not full",
+        "Give it a quota (consumer_byte_rate), or a link of its own.",
+        "traffic --by client",
+    ),
     "round-trip-makes-latency": Kind(
         "a round trip between client and broker takes 20 ms or more, p99 no more than 4 of them, "
         "in 100 exchanges or more",
@@ -199,7 +205,7 @@ KINDS: Final = {
     ),
     "rebalance-stops-group": Kind(
         "rebalances for whose cause there is no finding left partitions unread for 1 s or "
-        "longer; a notice where it was less than 2 s, once or twice, with the new protocols",
+        "longer; a notice where it was less than 5 s, once or twice",
         "Use cooperative assignors and static members, or the consumer protocol (KIP-848).",
         "rebalances",
     ),

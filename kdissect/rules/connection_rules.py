@@ -10,7 +10,8 @@ from kdissect.rules.evidence_rows import Chosen, Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, column_of, listed, named, their
 from kdissect.rules.indicators import MOST_LOOKERS
-from kdissect.text.human import counted, duration
+from kdissect.text.human import counted, duration, share
+from kdissect.text.human import size as human_size
 
 FEW: Final = 3
 MISMATCHES: Final = 2  # connections: one may be a probe
@@ -21,6 +22,8 @@ IDLE_NS: Final = SECOND_NS
 ALIKE: Final = 1.5  # the longest idle time may be so many times the shortest
 ROUND_TRIP_NS: Final = 20 * MS
 ROUND_TRIPS: Final = 4  # in a p99
+BUSY: Final = 0.3  # share of the capture in which a client's responses come in
+MOST: Final = 0.8  # share of the payload
 ENOUGH: Final = 100  # exchanges of all such clients
 
 
@@ -124,6 +127,32 @@ def is_closed(row: Row) -> bool:
     return number(row, "closed_by_broker") > 0
 
 
+def full_links(seen: Context) -> Iterator[Finding]:
+    """Clients that read as fast as their link allows, while what others write waits."""
+    if seen.summary.network.zero_windows:
+        return  # it is a receiver that does not take more
+    downloads = seen.signs.downloads
+    size = sum(of_client for _, of_client in downloads.values())
+    busy_ns = max((time_ns for time_ns, _ in downloads.values()), default=0)
+    payload = seen.summary.network.payload_bytes
+    if not downloads or busy_ns < BUSY * seen.span_ns or size < MOST * payload:
+        return
+    largest = sorted(downloads, key=lambda client: -downloads[client][1])
+    rate = max(of_client * SECOND_NS // max(1, ns) for ns, of_client in downloads.values())
+    is_one = len(largest) == 1
+    text = f"{listed([named(client) for client in largest], 'client')} "
+    text += f"{'fills' if is_one else 'fill'} a link: {share(size, payload)} of all payload is "
+    text += f"responses to {'it' if is_one else 'them'}, at up to {human_size(rate)}/s, and "
+    text += f"responses take {duration(busy_ns)} of {duration(seen.span_ns)} to come in"
+    yield Finding(
+        "client-fills-link",
+        WARNING,
+        text,
+        {"bytes": size, "download_ns": busy_ns, "share": size / max(1, payload)},
+        {"clients": largest},
+    )
+
+
 def far_clients(seen: Context) -> Iterator[Finding]:
     """Clients whose latency is the round trip to the broker."""
     rows = seen.chosen_named("health", is_far)
@@ -152,4 +181,4 @@ def _brokers(rows: Chosen) -> list[str]:
     return list(dict.fromkeys(str(row["broker"]) for row in rows))
 
 
-RULES: Final = (mismatches, lookers, idle_closes, far_clients)
+RULES: Final = (mismatches, lookers, idle_closes, full_links, far_clients)

@@ -57,7 +57,7 @@ MISMATCHES: Final = ("tls-on-plaintext-port", "plaintext-on-tls-port")
 SYMPTOMS: Final = {
     "broker-slow": (
         "broker-stalls", "produce-latency-slow-follower", "network-makes-p99",
-        "receiver-does-not-read",
+        "receiver-does-not-read", "client-fills-link",
     ),
     "requests-unanswered": (
         "broker-stalls", "failover-blackout", "produce-sent-again", "plaintext-on-tls-port",

@@ -14,11 +14,12 @@ TIMEOUT: Final = "session timeout"
 MAX_POLL: Final = "max poll exceeded"
 STATIC: Final = "static restart"
 EMPTIED: Final = "emptied"
-CLASSIC: Final = "classic"
 STORM: Final = 5  # rebalances
 STORM_EVERY_NS: Final = 30 * SECOND_NS
 STOPPED: Final = 0.1  # share of the capture
-LONG_STOP_NS: Final = 2 * SECOND_NS  # less is what it takes when a member joins or leaves
+# Less is what it takes when a member joins or leaves: others hear of it with their next heartbeat,
+# each 3 s by default.
+LONG_STOP_NS: Final = 5 * SECOND_NS
 OFTEN: Final = 3  # rebalances
 AGAIN: Final = 10  # records
 MUCH_AGAIN: Final = 500  # as many as one poll returns at most, by default
@@ -95,9 +96,7 @@ def stops(seen: Context) -> Iterator[Finding]:
         text = f"Partitions of group {group} stalled for up to "
         text += f"{duration(long.largest('stopped_ns'))} in "
         text += f"{counted(long.total('rebalances'), 'rebalance')}: {_causes(causes[group])}"
-        is_brief = long.largest("stopped_ns") < LONG_STOP_NS and long.total("rebalances") < OFTEN
-        # In classic groups all members stop for each other.
-        is_usual = is_brief and all(row["kind"] != CLASSIC for row in long)
+        is_usual = long.largest("stopped_ns") < LONG_STOP_NS and long.total("rebalances") < OFTEN
         severity = NOTICE if is_usual else WARNING
         yield _about("rebalance-stops-group", severity, group, long, text)
 

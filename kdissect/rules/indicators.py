@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kdissect.analysis.dimensions import SECOND_NS
+from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.arrow_columns import (
     groups,
     has_text,
@@ -31,6 +31,8 @@ LONG_LOG: Final = 1_000  # offset of an end behind which a group may be far
 BY_BROKER: Final = "broker"  # ended_by
 # Kinds of problems → a client with TLS at a broker without, and a client without at one with TLS.
 TLS_MISMATCHES: Final = ("tls-refused", "plain-client")
+# A response that takes so long to come in, from its first byte to the last, fills a link.
+LONG_DOWNLOAD_NS: Final = 50 * MS
 # What clients send before they know where to write or read.
 LOOKING: Final = (
     "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate",
@@ -70,6 +72,8 @@ class Indicators:
         # Client id → its answered Metadata requests, until it does anything but look for brokers.
         self._looking: dict[str, int] = {}
         self._at_work: set[str] = set()
+        # Client id → time of long downloads in ns, and their bytes.
+        self.downloads: dict[str, tuple[int, int]] = {}
         # Unanswered requests of the last second so far: time, connection and API.
         self._young: list[tuple[int, int, str]] = []
         self._open: set[int] = set()  # connections at the end of the capture
@@ -152,6 +156,7 @@ class Indicators:
         self._add_young(batch)
         if len(self._at_work) < MOST_LOOKERS:
             self._add_lookers(batch)
+        self._add_downloads(batch)
         self.acks_all += int((integers(batch, "acks", NO_ACKS_FIELD) == ALL).sum())
         self.throttled += int((integers(batch, "throttle_ms", 0) > 0).sum())
         self.transactional += int(is_set(batch, "transactional_id").sum())
@@ -170,6 +175,20 @@ class Indicators:
                     self._at_work.add(client)
             elif client in self._looking or len(self._looking) < MOST_LOOKERS:
                 self._looking[client] = self._looking.get(client, 0) + int(asks[rows].sum())
+
+    def _add_downloads(self, batch: pa.RecordBatch) -> None:
+        times = integers(batch, "download_ns", 0)
+        rows = (times >= LONG_DOWNLOAD_NS).nonzero()[0]
+        if not len(rows):
+            return
+        chosen = batch.take(pa.array(rows))
+        sizes = integers(chosen, "response_size", 0).tolist()
+        found = zip(texts(chosen, "client_id"), times[rows].tolist(), sizes, strict=True)
+        for name, time_ns, size in found:
+            client = name or ""
+            if client in self.downloads or len(self.downloads) < MOST_LOOKERS:
+                all_ns, all_bytes = self.downloads.get(client, (0, 0))
+                self.downloads[client] = (all_ns + time_ns, all_bytes + size)
 
     def _add_young(self, batch: pa.RecordBatch) -> None:
         left = has_text(batch, "outcome", UNANSWERED)

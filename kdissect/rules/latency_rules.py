@@ -34,6 +34,8 @@ OWN: Final = frozenset((
     "OffsetForLeaderEpoch", "DescribeConfigs",
 ))  # fmt: skip
 COMMITS: Final = frozenset(("OffsetCommit", "TxnOffsetCommit"))
+# Clients that start at once wait for each other, and for classes to be loaded.
+OF_STARTS: Final = frozenset(("ApiVersions", "Metadata", "FindCoordinator"))
 # What a new coordinator answers when it has read the groups.
 OF_GROUPS: Final = COMMITS | {"Heartbeat"}
 # Codes of requests to a broker that does not lead any more, or not yet.
@@ -235,7 +237,8 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
     far = distances(seen)
     judged = [
         at_broker(row, far.get(str(row["broker"]), 0)) for row in seen.rows("work")
-        if row["api"] in OWN - left_out and number(row, "exchanges") >= SOME
+        if row["api"] in OWN - left_out
+        and number(row, "exchanges") >= (ENOUGH if row["api"] in OF_STARTS else SOME)
     ]  # fmt: skip
     by_broker: dict[str, list[tuple[Row, int | None]]] = {}
     for row in judged:

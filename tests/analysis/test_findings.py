@@ -291,6 +291,8 @@ NOT_SAID: list[tuple[str, Row]] = [
                       "exchanges": 100}),
     ("health", WHO | {"broker": BROKER, "rtt_p50_ns": 80 * MS, "time_p99_ns": 90 * MS,
                       "exchanges": 99}),
+    ("work", {"api": "ApiVersions", "broker": BROKER, "exchanges": 99, "p50_ns": 90 * MS,
+              "p99_ns": 120 * MS}),
     ("skew", {"topic": "orders", "produced_codecs": "gzip, lz4", "fetched_codecs": "gzip"}),
     ("skew", {"topic": "orders", "produced_codecs": "lz4", "fetched_codecs": None}),
 ]  # fmt: skip
@@ -771,7 +773,7 @@ def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
         "capture-loses-packets", "connections-encrypted", "network-makes-p99", "no-kafka",
         "rebalance-storm", "requests-unanswered", "healthy", "latencies", "not-asked",
         "receiver-does-not-read", "acks-0-records-lost", "advertised-listener-unreachable",
-        "tls-on-plaintext-port", "plaintext-on-tls-port",
+        "tls-on-plaintext-port", "plaintext-on-tls-port", "client-fills-link",
         "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
     }  # fmt: skip
     codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import kdissect
+from kdissect.rules.engine import judge
 from kdissect.rules.finding import PROBLEM, WARNING, Finding
+from tests.analysis.made_findings import api, made_summary, seen
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import request, response
 
@@ -98,3 +100,31 @@ def test_brokers_that_refuse_all_are_told_where_no_kafka_was_captured(tmp_path: 
     said = found(tmp_path, 3, lambda talk: talk.reset(is_client=False))
     assert "broker-refuses-connections" in said
     assert "10.0.0.9:9092 refused 3 connections" in said["broker-refuses-connections"].text
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [
+        ({}, True),
+        ({"time_ns": 17 * SECOND}, False),
+        ({"payload_bytes": 12_600_000}, False),
+        ({"zero_windows": 1}, False),
+    ],
+)
+def test_a_client_that_fills_a_link_is_told_and_the_broker_is_not_slow(
+    changes: dict[str, int], is_said: bool
+) -> None:
+    given = {"time_ns": 18 * SECOND, "payload_bytes": 12_500_000, "zero_windows": 0} | changes
+    time_ns = given.pop("time_ns")
+    work = {"api": "Produce", "broker": "10.0.0.9:9092", "exchanges": 200, "p50_ns": 60_000_000,
+            "p99_ns": 247_000_000}  # fmt: skip
+    context = seen(summary=made_summary(api("Produce"), network=given), work=[work])
+    context.signs.downloads["backfill"] = (time_ns, 10_000_000)
+    said = {one.id: one.text.replace("\N{NARROW NO-BREAK SPACE}", " ") for one in judge(context)}
+    assert ("client-fills-link" in said) is is_said
+    assert ("broker-slow" in said) is not is_said
+    if is_said:
+        assert said["client-fills-link"] == (
+            "backfill fills a link: 80 % of all payload is responses to it, at up to 556 kB/s, and "
+            "responses take 18 s of 1 m 00 s to come in"
+        )

@@ -234,7 +234,7 @@ INCIDENTS = (
             Variant(NEW, "one", views=(View("part:0.3-1"),)),
             Variant(MIDDLE, "one", "java@3.9.1"),
         ),
-        also=("consumer-lag-grows",),
+        also=("consumer-lag-grows",), is_notice=True,
     ),
     Incident(
         "reset-to-latest",
