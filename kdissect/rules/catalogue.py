@@ -32,10 +32,10 @@ KINDS: Final = {
     ),
     "failover-blackout": Kind(
         "partitions that had been served could not be written or read until another broker, or "
-        "the same one again, served them; a problem from 1 s on, a notice below 5 s where leaders "
-        "were moved, the broker went on answering and refused each partition once to writers and "
-        "once to readers (a planned restart). One refusal after which "
-        "nothing was tried here is none: the new leader may not be in the capture",
+        "the same one again, served them; a problem from 1 s on. A notice where leaders were "
+        "moved and the broker went on answering (a planned restart), below 0.75 s, or below 5 s "
+        "where it refused each partition once to writers and once to readers. One refusal after "
+        "which nothing was tried here is none: the new leader may not be in the capture",
         "See why the old broker lost them, and which client took longest to find the new one.",
         "failovers",
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.analysis.dimensions import SECOND_NS
+from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
@@ -20,6 +20,8 @@ LOGIN: Final = frozenset((
 RIGHTS: Final = "AUTHORIZATION_FAILED"
 # Answers of a broker that goes on, and does not lead any more: leaders were moved, as before a
 # restart.
+# What clients take at most to learn of a new leader: some tries, with their pauses.
+MOVE_NS: Final = 750 * MS
 ONCE_EACH_WAY: Final = 2  # errors of a partition: one writes and one reads
 OF_MOVES: Final = frozenset(("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"))
 REPLICAS: Final = frozenset(("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
@@ -111,16 +113,13 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     if slowest > longest:
         text += f"; the slowest client took {duration(slowest)}"
     longest_of_all = max(longest, slowest, failing)
-    is_orderly = (
-        not unfinished
-        and refused < FEW
-        and OF_MOVES.issuperset(several(rows, "cause"))
-        and rows.total("errors") <= ONCE_EACH_WAY * partitions
-    )
+    is_orderly = not unfinished and refused < FEW and OF_MOVES.issuperset(several(rows, "cause"))
+    is_once = rows.total("errors") <= ONCE_EACH_WAY * partitions
+    is_usual = longest_of_all < (SETTLED_NS if is_once else MOVE_NS)
     severity = PROBLEM if longest_of_all >= SECOND_NS else WARNING
     return Finding(
         "failover-blackout",
-        NOTICE if is_orderly and longest_of_all < SETTLED_NS else severity,
+        NOTICE if is_orderly and is_usual else severity,
         text,
         {
             "blackout_ns": longest, "slowest_client_ns": slowest, "partitions": partitions,

@@ -582,7 +582,10 @@ def test_a_p99_of_few_requests_is_not_said() -> None:
         # It goes on trying, and nobody leads.
         ({"new_broker": None, "blackout_ns": None, "unfinished": 12, "failing_ns": 3 * SECOND},
          PROBLEM),
-        ({"blackout_ns": 20 * MS}, WARNING),
+        ({"blackout_ns": 800 * MS}, WARNING),
+        # Leaders that are moved, as before a restart.
+        ({"blackout_ns": 20 * MS}, NOTICE),
+        ({"blackout_ns": 20 * MS, "cause": "unanswered"}, WARNING),
     ],
 )  # fmt: skip
 def test_a_leader_that_is_not_in_the_capture_makes_no_blackout(
