@@ -41,6 +41,8 @@ class Place:
         INTERRUPTED.clear()
         with quiet_interrupts() as begin:
             spark = session(self.master, memory=self.memory, settings=self.settings)
+            if not is_there:
+                expect_end(spark)
             try:
                 begin()
                 yield spark
@@ -87,6 +89,23 @@ def interrupt(*_: object) -> NoReturn:
     logging.disable()
     INTERRUPTED.set()
     raise KeyboardInterrupt
+
+
+def expect_end(spark: "SparkSession") -> None:
+    """Keep PySpark's accumulator server from printing a stack trace when the JVM ends before it.
+
+    The signal that ends this process ends the JVM, too, and whoever calls the JVM is told.
+    """
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    tell = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            tell(request, address)
+
+    server.handle_error = handle_error
 
 
 def stop(spark: "SparkSession") -> None:

@@ -154,6 +154,32 @@ def test_a_worker_whose_connection_spark_has_closed_prints_no_stack_trace(
     assert (error in done.stderr) == is_told
 
 
+# A job with an accumulator, which opens the JVM's connection for updates; then the JVM is gone.
+JVM_THAT_ENDS = """
+import os, signal, time
+from kdissect.cli.spark_options import Place
+try:
+    with Place("local[1]", "512m", {}, False).session() as spark:
+        context = spark.sparkContext
+        counted = context.accumulator(0)
+        context.parallelize(range(4), 1).foreach(lambda number: counted.add(number))
+        print(counted.value, flush=True)
+        os.kill(context._gateway.proc.pid, signal.SIGKILL)
+        time.sleep(2)
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_jvm_that_ends_before_this_process_prints_no_stack_trace() -> None:
+    words = [sys.executable, "-c", JVM_THAT_ENDS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.startswith("6\n"), done.stderr
+    assert "Exception occurred during processing" not in done.stdout + done.stderr
+    assert "EOFError" not in done.stderr
+
+
 def test_captures_that_are_not_there_are_an_error(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
