@@ -53,8 +53,8 @@ KINDS: Final = {
     ),
     "broker-stalls": Kind(
         "no response of the broker on any connection for 0.5 s or longer, while a request waited; "
-        "a warning if only Produce with acks=all waited, two or more, since a slow follower "
-        "explains that, too",
+        "a warning if only Produce with acks=all or commits waited, two at once or three times, "
+        "since a slow follower explains that, too",
         "Look at the broker's garbage collection, disks and host at that time.",
         "slowest --of work",
     ),
@@ -261,16 +261,16 @@ KINDS: Final = {
         "See the problems; a wrong port or protocol: --decode-as.",
         "table problems",
     ),
-    "single-record-batches": Kind(
-        "80 % of a client's batches, 100 or more and 20 a second, have one record",
-        "Set linger.ms, and do not flush after each record.",
-        "traffic --by client",
-    ),
     "idle-connections-closed": Kind(
         "a broker closed 3 connections or more after about the same idle time of 1 s or longer, "
         "and clients connected again",
         "Set connections.max.idle.ms of the client below that of the broker.",
         "health",
+    ),
+    "single-record-batches": Kind(
+        "80 % of a client's batches, 100 or more and 20 a second, have one record",
+        "Set linger.ms, and do not flush after each record.",
+        "traffic --by client",
     ),
     "broker-recompresses": Kind(
         "a topic was produced with one codec and fetched with another one",

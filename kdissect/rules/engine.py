@@ -59,6 +59,8 @@ SYMPTOMS: Final = {
         "broker-stalls", "produce-latency-slow-follower", "network-makes-p99",
         "receiver-does-not-read", "client-fills-link",
     ),
+    # A broker does not read what a throttled client sends.
+    "receiver-does-not-read": ("throttled-by-quota",),
     "requests-unanswered": (
         "broker-stalls", "failover-blackout", "produce-sent-again", "plaintext-on-tls-port",
     ),

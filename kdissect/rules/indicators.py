@@ -36,7 +36,7 @@ LONG_DOWNLOAD_NS: Final = 50 * MS
 # What clients send before they know where to write or read.
 LOOKING: Final = (
     "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate",
-    "GetTelemetrySubscriptions",
+    "GetTelemetrySubscriptions", "InitProducerId",
 )  # fmt: skip
 MOST_LOOKERS: Final = 1_000  # clients; with more at work, nothing is said of those that are not
 MOST_MISMATCHES: Final = 10_000  # connections of each kind

@@ -14,6 +14,7 @@ from kdissect.text.human import count, counted, duration, share
 STALL_NS: Final = 500 * MS
 ACKS_ALL: Final = -1
 STALL_MANY: Final = 2  # connections or requests that make one long exchange a stall
+STALL_OFTEN: Final = 3  # times that a single request waited
 SLOW_NS: Final = 50 * MS
 VERY_SLOW_NS: Final = 100 * MS
 SLOWER: Final = 5.0  # times the median, of other brokers or of the API
@@ -66,7 +67,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
         own = [those for those in episodes if not all(map(is_replicated, those))]
         if own:
             yield _stall(broker, own)
-        elif any(len(those) >= STALL_MANY for those in episodes):
+        elif any(len(those) >= STALL_MANY for those in episodes) or len(episodes) >= STALL_OFTEN:
             yield _stall_or_replication(broker, episodes)
 
 

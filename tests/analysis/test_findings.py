@@ -508,6 +508,27 @@ def test_silence_that_a_follower_explains_too_is_no_problem_of_the_broker() -> N
         assert [one.severity for one in judged(slowest=[produce, other])] == [PROBLEM]
 
 
+def test_a_single_request_that_waits_each_time_is_told_when_it_is_three_times() -> None:
+    produce = SAID[6][1] | {"api": "Produce", "acks": -1}
+    times = [produce | {"request_start": START_US + number * 5_000_000} for number in range(3)]
+    (found,) = judged(slowest=times)
+    assert (found.id, found.severity) == ("broker-stalls", WARNING)
+    assert found.text.endswith(
+        "waited, at 3 times: it stalled, or a follower that they wait for did"
+    )
+    assert "broker-stalls" not in ids(judged(slowest=times[:2]))
+
+
+def test_a_broker_does_not_read_from_a_client_that_it_throttles() -> None:
+    row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
+                 "zero_windows": 4, "untroubled_p99_ns": 30 * MS}  # fmt: skip
+    summary = made_summary(api("Produce"), network={"zero_windows": 4})
+    assert "receiver-does-not-read" in ids(judge(seen(summary=summary, health=[row])))
+    throttled = WHO | {"throttled": 9, "throttle_max_ms": 900}
+    told = ids(judge(seen(summary=summary, health=[row], traffic=[throttled])))
+    assert told == ["throttled-by-quota"]
+
+
 def test_one_request_that_waits_for_a_follower_shows_no_silence() -> None:
     produce = SAID[6][1] | {"api": "Produce", "acks": -1}
     later = produce | {"request_start": START_US + 9_000_000}

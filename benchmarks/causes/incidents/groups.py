@@ -272,7 +272,10 @@ INCIDENTS = (
     Incident(
         "deleted-topic",
         "Topic {stem} was deleted while it was written and read",
-        ("topic-deleted-in-use", "error-UNKNOWN_TOPIC_OR_PARTITION", "error-UNKNOWN_TOPIC_ID"),
+        (
+            "topic-deleted-in-use", "error-UNKNOWN_TOPIC_OR_PARTITION", "error-UNKNOWN_TOPIC_ID",
+            "produce-gave-up",
+        ),
         ("{stem}",), deleted_topic,
         (
             Variant(NEW, "one", views=(View("part:0.5-1"),)),
