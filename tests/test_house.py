@@ -155,6 +155,16 @@ def test_the_exceptions_need_nothing_heavy() -> None:
     assert done.stdout == "False\n"
 
 
+def test_failed_queries_are_caught_in_every_form() -> None:
+    """DuckDB fails as UnicodeDecodeError, too: `sql.failures` alone names its exceptions."""
+    naming = {
+        str(path.relative_to("kdissect"))
+        for path in Path("kdissect").rglob("*.py")
+        if re.search(r"duckdb\.\w*(Error|Exception)", path.read_text())
+    }
+    assert naming == {"sql/failures.py"}
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     assert re.search(r'^version = "(.*)"$', text, re.M).group(1) == kdissect.__version__  # type: ignore[union-attr]

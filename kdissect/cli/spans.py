@@ -1,7 +1,10 @@
 """``kdissect spans``: exchanges as spans of OpenTelemetry."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +14,9 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
 from kdissect.text.human import count
+
+if TYPE_CHECKING:
+    from kdissect.spans.sending import Target
 
 
 @click.command(
@@ -73,11 +79,11 @@ def command(
     same ids. Without --endpoint, nothing is sent over the network. Docs: export.md.
     """
     from kdissect.spans.exporting import Spans, send_spans
-    from kdissect.spans.sending import EndpointTarget, FileTarget
 
     if endpoint is not None and path is not None:
         raise click.UsageError("-o writes a file, --endpoint sends: say either")
-    with Progress(progress) as shown:
+    # The target comes first: where it cannot be had, no capture was opened.
+    with Progress(progress) as shown, _target(endpoint, path, format_, force) as target:
         spans = Spans(
             list(files),
             where,
@@ -86,14 +92,23 @@ def command(
             **settings,
             progress=shown.report,
         )
-        if endpoint is not None:
-            send_spans(spans, EndpointTarget(endpoint))
-        else:
-            with destination(path, force) as file:
-                send_spans(spans, FileTarget(file, format_))
+        send_spans(spans, target)
     if not spans.count:
         explain_empty("no exchanges for spans", asdict(spans.balance), where)
         return NOTHING_FOUND
     if endpoint is not None:
         click.echo(f"{count(spans.count)} exchanges sent to {endpoint}", err=True)
     return FOUND
+
+
+@contextmanager
+def _target(
+    endpoint: str | None, path: Path | None, format_: str, force: bool
+) -> "Iterator[Target]":
+    from kdissect.spans.sending import EndpointTarget, FileTarget
+
+    if endpoint is not None:
+        yield EndpointTarget(endpoint)
+        return
+    with destination(path, force) as file:
+        yield FileTarget(file, format_)

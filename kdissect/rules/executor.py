@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.rules.compiled_sql import query, whole_query
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
+from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.tables.schemas import TABLES, TIME
 from kdissect.text.human import TEXT_LENGTH, cut
@@ -39,8 +40,6 @@ def answers(
     directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
 ) -> Iterator[Answers]:
     """Results of the generated queries over `directory`, which has a file for each table."""
-    import duckdb
-
     found = Answers({}, {}, {}, set())
     with PlainPaths() as paths:
         files = {table: paths.of(str(directory / f"{table}.parquet")) for table in columns}
@@ -52,8 +51,8 @@ def answers(
             for name in names:
                 try:
                     found.rows[name] = list(_rows(connection, query(name), TEXT_LENGTH))
-                except duckdb.Error as error:
-                    found.failures[name] = str(error).strip().splitlines()[0]
+                except engine_failures() as error:
+                    found.failures[name] = reason_of(error)
                     continue
                 if len(found.rows[name]) > ROWS:
                     _keep_all(connection, name, found)
@@ -70,11 +69,9 @@ def gather(
 
 def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> None:
     """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory."""
-    import duckdb
-
     try:
         connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name)}")
-    except duckdb.Error:
+    except engine_failures():
         found.unread.add(name)
         return
     select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kdissect.analysis.engines.duckdb_tables import DuckTables
 from kdissect.analysis.engines.stored_tables import Place
 from kdissect.errors import KdissectError
+from kdissect.sql.failures import engine_failures, reason_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,17 +66,14 @@ def find_ranges(places: Sequence[Place], where: str, around: Around) -> Ranges:
 
     Raises KdissectError for an invalid condition.
     """
-    import duckdb
-
     with DuckTables(places, ASKED, where) as tables:
         connection = tables.connection
         try:
             for name, query in steps(around).items():
                 connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
             return _read(connection)
-        except duckdb.Error as error:
-            reason = str(error).strip().splitlines()[0]
-            raise KdissectError(f"--where {where!r}: {reason}") from error
+        except engine_failures() as error:
+            raise KdissectError(f"--where {where!r}: {reason_of(error)}") from error
 
 
 def _read(connection: "duckdb.DuckDBPyConnection") -> Ranges:

@@ -27,6 +27,7 @@ from kdissect.spark.sessions import clear_errors
 from kdissect.spark.spark_tables import LITERAL, configured
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
+from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def answer_of_rollups(
 
 def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
     """Rows that satisfy the condition, with the values of `by` as columns."""
-    import duckdb
     import pyarrow as pa
 
     for name, text in (("date", unit.date), ("tap", unit.tap)):
@@ -95,9 +95,8 @@ def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
         connection.register("rollup", rows)
         try:
             return connection.sql(query).to_arrow_table()
-        except duckdb.Error as error:
-            first = str(error).strip().splitlines()[0]
-            raise KdissectError(f"--where {asked.where!r}: {first}") from error
+        except engine_failures() as error:
+            raise KdissectError(f"--where {asked.where!r}: {reason_of(error)}") from error
 
 
 def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
@@ -105,7 +104,6 @@ def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
     conditions = conditions_of_files(where) if where else []
     if not conditions:
         return list(units)
-    import duckdb
     import pyarrow as pa
 
     rows = [{"date": unit.date, "tap": unit.tap, "place": at} for at, unit in enumerate(units)]
@@ -118,9 +116,8 @@ def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
         query = f"SELECT place FROM units WHERE {' AND '.join(conditions)} ORDER BY 1"  # noqa: S608
         try:
             places = connection.sql(query).fetchall()
-        except duckdb.Error as error:
-            first = str(error).strip().splitlines()[0]
-            raise KdissectError(f"--where {where!r}: {first}") from error
+        except engine_failures() as error:
+            raise KdissectError(f"--where {where!r}: {reason_of(error)}") from error
     return [units[place] for (place,) in places]
 
 

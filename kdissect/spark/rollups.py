@@ -40,9 +40,10 @@ from kdissect.dataset.storage import (
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.errors import DatasetError, KdissectError
 from kdissect.spark.running import here, on_spark
+from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.system.confined import Below
 from kdissect.system.file_names import is_name
-from kdissect.tables.stored_rows import as_declared, believed, first_line
+from kdissect.tables.stored_rows import as_declared, believed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,8 +163,6 @@ def rolled_up_there(location: str, stores: Sequence[str], unit: Unit) -> "pa.Tab
 
 def rolled_up(location: str, unit: Unit) -> "pa.Table":
     """Compute the rollup of a file."""
-    import duckdb
-
     sketches()
     names = [unit.path, *unit.exchanges]
     if not is_uri(location):
@@ -176,8 +175,8 @@ def rolled_up(location: str, unit: Unit) -> "pa.Table":
                 if unit.level == CLIENT
                 else rolled_topics(paths[0], paths[1:])
             )
-        except duckdb.Error as error:
-            raise DatasetError(f"{joined(location, unit.path)}: {first_line(error)}") from error
+        except engine_failures() as error:
+            raise DatasetError(f"{joined(location, unit.path)}: {reason_of(error)}") from error
 
 
 def read_rollup(location: str, unit: Unit) -> "pa.Table | None":

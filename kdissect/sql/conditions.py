@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kdissect.errors import KdissectError
 from kdissect.sql.connections import locked_connection
+from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.sql.functions import FUNCTIONS, TYPES, refused_function, words
 
 Node = Mapping[str, Any]
@@ -188,16 +189,14 @@ def path_of(part: Node, key: str) -> list[str]:
 
 def serialized(*queries: str) -> list[str]:
     """Syntax trees of queries from DuckDB, in JSON; for anything but a query, its error."""
-    import duckdb
-
     trees = []
     with locked_connection(settings={"threads": "1"}) as connection:
         for query in queries:
             try:
                 rows = connection.execute("SELECT json_serialize_sql($1)", [query]).fetchall()
                 trees.append(str(rows[0][0]))
-            except duckdb.Error as error:
-                message = first_line(str(error))
+            except engine_failures() as error:
+                message = reason_of(error)
                 trees.append(
                     json.dumps({"error": True, "error_type": "parser", "error_message": message})
                 )

@@ -7,6 +7,7 @@ import pyarrow as pa
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
+from kdissect.sql.failures import engine_failures, reason_of
 
 ROW_NUMBER: Final = "kdissect_row_number"
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
@@ -23,8 +24,6 @@ def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
     Times compare in µs. Raises KdissectError for conditions that `check_condition` rejects, and
     with the database's message for an invalid condition.
     """
-    import duckdb
-
     check_condition(where, "--where")
     numbered = in_microseconds(pa.Table.from_batches([batch])).append_column(
         ROW_NUMBER, pa.array(range(batch.num_rows), pa.int64())
@@ -34,9 +33,8 @@ def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
             connection.register("batch", numbered)
             query = f"SELECT {ROW_NUMBER} FROM batch WHERE (\n{where}\n)"  # noqa: S608  # checked
             kept = connection.sql(query).to_arrow_table().column(0).combine_chunks()
-    except duckdb.Error as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise KdissectError(f"--where {where!r}: {first_line}") from error
+    except engine_failures() as error:
+        raise KdissectError(f"--where {where!r}: {reason_of(error)}") from error
     return kept.sort()
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import kdissect
 from kdissect import KdissectError, OutputError
+from kdissect.api import dissected
 from kdissect.cli.program import run
 from kdissect.slicing.slices import write_slice
 from kdissect.spans.describing import LONGEST_TEXT, clean
@@ -275,6 +276,20 @@ def test_a_file_and_an_endpoint_are_one_too_many(tmp_path: Path) -> None:
     words = ["spans", QUICKSTART, "--endpoint", "http://localhost:1", "-o", str(tmp_path / "a")]
     assert run(words) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["-o", "made.json"], ["--endpoint", "localhost:4318"]])
+def test_a_target_that_cannot_be_had_opens_no_capture(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = str(Path(QUICKSTART).absolute())
+    monkeypatch.chdir(tmp_path)
+    Path("made.json").write_text("kept")
+    opened = []
+    monkeypatch.setattr(dissected, "open_captures", opened.append)
+    assert run(["spans", capture, *words]) == 2
+    assert opened == []
+    assert Path("made.json").read_text() == "kept"
 
 
 def test_names_from_the_wire_are_made_fit() -> None:

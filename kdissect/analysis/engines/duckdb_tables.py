@@ -17,6 +17,7 @@ from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
+from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.sql.files import PlainPaths
 from kdissect.tables.schemas import TABLES
 
@@ -39,8 +40,6 @@ class DuckTables:
     def __init__(
         self, places: Sequence[Place], names: Iterable[str], where: str | None = None
     ) -> None:
-        import duckdb
-
         self.tables = declared_tables()
         self._what = f"--where {where!r}" if where else "tables"
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
@@ -57,7 +56,7 @@ class DuckTables:
                     self._add_all(name, plain)
                 for name in ordered:
                     self._add(name, where)
-            except duckdb.Error as error:
+            except engine_failures() as error:
                 raise self._query_error(error) from error
             self._opened = opened.pop_all()
 
@@ -69,19 +68,15 @@ class DuckTables:
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """The rows of an expression over the tables."""
-        import duckdb
-
         try:
             return self.connection.sql(sql_of(answer.op())).to_arrow_table()
-        except duckdb.Error as error:
+        except engine_failures() as error:
             # For damaged files, and for a condition, which is only applied here.
             raise self._query_error(error) from error
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
-        reason = self._paths.with_targets(
-            (str(error).strip().splitlines() or [type(error).__name__])[0]
-        )
+        reason = self._paths.with_targets(reason_of(error))
         return KdissectError(f"{self._what}: {reason}")
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
@@ -135,7 +130,6 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
 
     Raises KdissectError for an invalid condition.
     """
-    import duckdb
     import pyarrow as pa
 
     check_condition(condition, "--having")
@@ -149,9 +143,8 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
         query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608
         try:
             places = connection.sql(query).to_arrow_table()
-        except duckdb.Error as error:
-            first = str(error).strip().splitlines()[0]
-            raise KdissectError(f"--having {condition!r}: {first}") from error
+        except engine_failures() as error:
+            raise KdissectError(f"--having {condition!r}: {reason_of(error)}") from error
     return table.take(places[PLACE])
 
 
