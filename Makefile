@@ -47,9 +47,11 @@ $(VENV)/.installed: $(SOURCES) | $(BIN)/python
 	@$(BIN)/kdissect --version
 	@touch $@
 
-$(VENV)/.developer: pyproject.toml | $(BIN)/python
+$(VENV)/developer.txt: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")' >$@
+
+$(VENV)/.developer: $(VENV)/developer.txt
 	@echo "installing what developing needs into $(VENV)"
-	@$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")' >$(VENV)/developer.txt
 	@$(BIN)/pip install --disable-pip-version-check -q -r $(VENV)/developer.txt
 	@touch $@
 

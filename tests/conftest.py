@@ -12,6 +12,7 @@ import kdissect
 from tests.seeds import SEED
 
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=100)
+hypothesis.settings.register_profile("few", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("quick")
 
@@ -21,7 +22,7 @@ if os.environ.get("CI"):
 
 
 # Cases of each test marked `sweep` that are run, or "all": others are drawn each time.
-SWEEP = os.environ.get("KDISSECT_SWEEP", "8")
+SWEEP = os.environ.get("KDISSECT_SWEEP", "4")
 # Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
 CASES = os.environ.get("KDISSECT_CASES", "")
 # `make check` leaves out what takes long, as `tools.costly_tests` has found; "1" does not.

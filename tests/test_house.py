@@ -158,8 +158,8 @@ def test_the_exceptions_need_nothing_heavy() -> None:
 def test_failed_queries_are_caught_in_every_form() -> None:
     """DuckDB fails as UnicodeDecodeError, too: `sql.failures` alone names its exceptions."""
     naming = {
-        str(path.relative_to("kdissect"))
-        for path in Path("kdissect").rglob("*.py")
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
         if re.search(r"duckdb\.\w*(Error|Exception)", path.read_text())
     }
     assert naming == {"sql/failures.py"}

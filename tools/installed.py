@@ -1,12 +1,13 @@
 """Run an installed kdissect as a user would: declared dependencies only, then one extra at a time.
 
-    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12]
+    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12] [--all]
 
 Each environment is a new virtual environment with the wheel in it:
 
     base      the declared dependencies: every command of the program with --help, every command
               line of the documentation and of --help; a missing extra must be named in one line
-    oldest    the same lines with the oldest versions that pyproject.toml allows
+    oldest    a drawn line of each command (all with --all), with the oldest versions that
+              pyproject.toml allows
     others    one extra, installed by the very command that base printed, and the lines it is for
 
 Expected: exit code 0 (1 where `NOTHING` says so, 2 where an extra is missing) and no traceback.
@@ -18,6 +19,7 @@ import argparse
 import fcntl
 import os
 import pty
+import random
 import re
 import select
 import shlex
@@ -75,6 +77,8 @@ TRIGGERS: Final = {
 }
 ENVIRONMENTS: Final = ("base", "oldest", *("+".join(extras) for extras in TRIGGERS))
 INSTALL: Final = re.compile(r"pip install [^\n]*")
+# A file has a dot or a slash in its name, a command has none.
+COMMAND: Final = re.compile(r"kdissect( spark)?( [a-z]+(?![\w./*-]))?")
 
 
 class Outcome(NamedTuple):
@@ -267,26 +271,50 @@ def main() -> int:
     parser.add_argument(
         "--only", default=",".join(ENVIRONMENTS), help="environments, comma-separated"
     )
+    parser.add_argument("--all", action="store_true", help="every line in the oldest one, too")
+    parser.add_argument("--seed", type=int, default=os.getpid(), help="what is drawn")
     arguments = parser.parse_args()
     wheel = arguments.wheel.resolve()
     with tempfile.TemporaryDirectory(prefix="kdissect-installed-") as directory:
-        return (
-            0 if check(wheel, Path(directory), arguments.python, arguments.only.split(",")) else 1
-        )
+        seed = None if arguments.all else arguments.seed
+        only = arguments.only.split(",")
+        return 0 if check(wheel, Path(directory), arguments.python, only, seed) else 1
 
 
-def check(wheel: Path, place: Path, python: str, only: list[str]) -> bool:
+def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | None) -> bool:
     """Run all environments that are asked for; whether all was as expected."""
     stage = Stage(ROOT, place)
     base = Environment("base", place, python, stage)
     base.install(wheel)
     stage.add_tables(base.bin / "kdissect")
-    lines = all_lines(base)
+    lines = oldest = all_lines(base)
+    if seed is not None and "oldest" in only:
+        oldest = drawn_lines(lines, seed)
+        print(f"oldest: {len(oldest)} of {len(lines)} lines, one of each command, --seed {seed}")
     with stage.collector.running():
         spark = with_extras(("spark", "java"), base, place, python, wheel)
         stage.add_dataset(spark.bin / "kdissect", spark.variables)
-        held = [check_one(name, base, spark, lines, wheel, python) for name in only]
+        held = [
+            check_one(name, base, spark, oldest if name == "oldest" else lines, wheel, python)
+            for name in only
+        ]
     return all(held)
+
+
+def drawn_lines(lines: Iterable[Line], seed: int) -> list[Line]:
+    """One line of each command."""
+    chance = random.Random(seed)  # noqa: S311  nothing secret is drawn
+    of_command: dict[str, list[Line]] = {}
+    for line in lines:
+        of_command.setdefault(command_of(line.text), []).append(line)
+    return [chance.choice(those) for those in of_command.values()]
+
+
+def command_of(line: str) -> str:
+    """`kdissect`, or `kdissect latency`, or `kdissect spark dissect`; else the first word."""
+    if found := COMMAND.search(line):
+        return found[0]
+    return line.split()[0]
 
 
 def check_one(

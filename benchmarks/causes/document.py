@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.causes.score import FEW, Score, Totals, totals
-from benchmarks.causes.table import HALVES, QUIET
+from benchmarks.causes.table import HALVES, HELD_BACK, QUIET
 
 HEAD = """# Causes
 
@@ -12,6 +12,12 @@ Real incidents of real Kafka clusters, staged one by one, and what the page says
 scored](../benchmarks/README.md#causes).
 
 """
+
+# The score that counts is that of rules which nobody had tuned to the half.
+FIRST_SCORES = {
+    HELD_BACK: "At its first score, before any rule was changed by it: cause first in 64 of 75 "
+    "(85.3%); in the first 3 in 67 (89.3%); captures with a false problem: 2.",
+}
 
 
 def sentence(all_of: Totals) -> str:
@@ -34,6 +40,8 @@ def page(scores: Sequence[Score]) -> str:
         those = [one for one in scores if one.truth.half == half]
         if those:
             parts.append(f"## {half.capitalize()}\n\n{sentence(totals(those))}.\n\n")
+            if half in FIRST_SCORES:
+                parts.append(f"{FIRST_SCORES[half]}\n\n")
             parts.append(_table(those, half == QUIET))
     return "".join(parts)
 

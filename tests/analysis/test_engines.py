@@ -19,6 +19,7 @@ class SparkOptions(Config):
 ASKED = [(name, {}) for name in QUESTIONS] + [("traffic", {"by": ["window", "client"]})]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "options"), ASKED)
 def test_every_question_can_be_said_in_the_sql_of_spark(
     name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch

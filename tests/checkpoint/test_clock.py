@@ -49,6 +49,7 @@ def check_cuts(path: str, source: random.Random, seed: int, options: Options = O
     return expected
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_one", [True, False], ids=["one packet", "all from one on"])
 @pytest.mark.parametrize("by_ns", AMOUNTS)
 @pytest.mark.parametrize("name", SMALL)
@@ -64,6 +65,7 @@ def test_splits_of_a_capture_whose_clock_was_set_give_the_rows_of_the_whole(
     check_cuts(path, source, seed)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("fault", sorted(CLASSES))
 def test_so_they_do_where_packets_are_missing_too(fault: str, tmp_path: Path) -> None:
     seed, source = fresh_seed()

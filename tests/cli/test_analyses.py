@@ -25,6 +25,7 @@ def quickstart_tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(directory)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_question_has_an_answer_about_a_real_capture_in_every_format(
     name: str, quickstart_tables: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

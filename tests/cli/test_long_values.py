@@ -184,6 +184,7 @@ def table(file: Nowhere) -> Writer:
     return TableWriter(file, list(SCHEMA.names))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("make", [jsonl, CsvWriter, table])
 @pytest.mark.parametrize("sign", [b"\0", b"\xff", "☃".encode()])
 def test_a_long_value_is_never_there_as_a_whole(

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +51,6 @@ VALUE_COPIES = 4
 RATIOS = ("--max", "unpacked_ratio=100000", "--max", "unpacked_ratio_in_all=100000")
 ORDINARY = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 TIMEOUT_S = 120
-WORKERS = 2
 ELSEWHERE = {"protocol", "spark"}  # reads no capture; is a job of another program
 
 # The program, and its peak in KiB behind its own standard error.
@@ -202,20 +200,18 @@ def excess(name: str, captures: tuple[Path, Path], directory: Path) -> str:
     return f"{name}: {more // MIB} MiB more than {small.peak // MIB} MiB" if more > room else ""
 
 
-def check(names: list[str], captures: tuple[Path, Path], directory: Path) -> None:
-    with ThreadPoolExecutor(WORKERS) as workers:
-        found = list(workers.map(lambda name: excess(name, captures, directory), names))
-    assert [one for one in found if one] == [], f"seed {SEED}"
-
-
 def test_every_command_that_reads_a_capture_is_here() -> None:
     here = {command[0] for command in commands(Path(), Path(), Path()).values()}
     assert here == set(COMMANDS) - ELSEWHERE
 
 
 @pytest.mark.slow
-def test_no_command_takes_more_than_it_may(captures: tuple[Path, Path], tmp_path: Path) -> None:
-    check(list(commands(Path(), Path(), Path())), captures, tmp_path)
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", commands(Path(), Path(), Path()))
+def test_no_command_takes_more_than_it_may(
+    name: str, captures: tuple[Path, Path], tmp_path: Path
+) -> None:
+    assert excess(name, captures, tmp_path) == "", f"seed {SEED}"
 
 
 SIGNS = pytest.mark.parametrize(
@@ -223,6 +219,7 @@ SIGNS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", ["json", "jsonl", "csv", "table"])
 @SIGNS

@@ -52,6 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "options"), QUESTIONS, ids=str)
 def test_a_question_of_a_live_directory_has_the_answer_of_the_capture(
     live: Path, whole: Path, name: str, options: dict[str, Any]

@@ -61,6 +61,7 @@ def wholes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("wholes")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_all_rotations_together_are_the_tables_of_the_capture(

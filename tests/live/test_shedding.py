@@ -266,6 +266,7 @@ def known(table: str, rows: list[str]) -> Counter[str]:
     return Counter(re.sub(r"'uncompressed_size': (None|\d+)", "", row) for row in rows)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NEWER)
 @settings(max_examples=8)
 @given(changes=CHANGES)

@@ -180,6 +180,7 @@ def put_in(pipe: int, data: bytes, reached: threading.Event, is_over: threading.
     reached.set()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHED)
 def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path) -> None:

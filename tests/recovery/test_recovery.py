@@ -13,6 +13,7 @@ from tests.recovery.faults import CLASSES
 CASES = 16
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sorted(CLASSES))
 @settings(max_examples=CASES, derandomize=True)
 @given(seed=st.integers(0, 1 << 32))

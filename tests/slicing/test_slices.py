@@ -56,6 +56,7 @@ def test_the_exchanges_of_a_slice_are_those_that_were_chosen(
     assert found == chosen
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CLASSES))
 @settings(max_examples=3, derandomize=True)

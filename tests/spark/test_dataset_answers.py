@@ -46,6 +46,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     return both_of(NAMES, tmp_path_factory.mktemp("both"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "options"), [*[(name, {}) for name in QUESTIONS], *OTHERS], ids=str
 )

@@ -51,6 +51,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     return both_of(NAMES, tmp_path_factory.mktemp("same"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES]
 )

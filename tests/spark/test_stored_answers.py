@@ -25,6 +25,7 @@ def both(server: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Pa
     return there, here
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions_have_the_same_rows(name: str, both: tuple[str, Path]) -> None:
     found, expected = (analyse(name, one).to_arrow() for one in both)
