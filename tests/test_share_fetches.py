@@ -1,5 +1,8 @@
 """Long polls of share groups (KIP-932), which name no offsets."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 import kdissect
@@ -7,6 +10,8 @@ from tests.conversation import START_NS, conversation
 from tests.exchange_builders import ORDERS, Row, found_in, request, response
 from tests.messages.record_builders import make_batch, make_record
 
+CAPTURES = Path(__file__).parents[1] / "captures"
+SHARED = sorted(CAPTURES.glob("*share*.pcapng"))
 MS = 1_000_000
 SENT_MS = START_NS // MS  # of the request, and of records unless a test says otherwise
 
@@ -50,3 +55,66 @@ def test_real_share_consumers_with_nothing_to_read_wait_for_what_they_asked() ->
     assert {(row["fetch_class"], row["wait_ns"]) for row in polls if row not in empty} == {
         ("data", 0)
     }
+
+
+def redelivered(*acquired: tuple[int, int, int]) -> object:
+    """What a fetch says of ranges with their first and last offset and how often they came."""
+    ranges: list[Row] = [
+        {"first_offset": first, "last_offset": last, "delivery_count": count}
+        for first, last, count in acquired
+    ]
+    parts: list[Row] = [
+        {"partition_index": 0, "acquired_records": ranges},
+        {"partition_index": 1, "acquired_records": []},
+    ]
+    topics: list[Row] = [{"topic_id": ORDERS, "partitions": parts}]
+    talk = conversation(has_acks=False).client(request("ShareFetch", 1, 1, group_id="g"))
+    talk = talk.broker(response("ShareFetch", 1, 1, responses=topics))
+    first, second = found_in(talk).columns("redelivered_count", table="partitions")
+    assert second == (None,)
+    return first[0]
+
+
+@pytest.mark.parametrize(
+    ("acquired", "count"),
+    [
+        ((), None),
+        (((5, 9, 1),), 0),
+        (((5, 9, 2),), 5),
+        (((0, 0, 1), (1, 3, 3), (4, 9, 1), (10, 10, 2)), 4),
+        (((9, 5, 2),), 0),
+        (((-(2**63), 2**63 - 1, 2),), 0),
+        (((2**63 - 1, -(2**63), 2),), 0),
+        (((2**63 - 1, 2**63 - 1, 2),), 1),
+    ],
+)
+def test_records_that_came_before_are_counted(
+    acquired: tuple[tuple[int, int, int], ...], count: int | None
+) -> None:
+    assert redelivered(*acquired) == count
+
+
+@pytest.mark.parametrize("capture", SHARED)
+def test_what_was_delivered_before_is_what_the_whole_messages_say(capture: Path) -> None:
+    """The bodies are read by other code."""
+    counts = {}
+    for row in kdissect.read(capture, table="bodies").to_arrow().to_pylist():
+        if row["api"] != "ShareFetch" or not row["response"]:
+            continue
+        for topic in json.loads(row["response"])["responses"]:
+            for part in topic["partitions"]:
+                if acquired := part["acquired_records"]:
+                    place = row["exchange_id"], topic["topic_id"], part["partition_index"]
+                    counts[place] = sum(
+                        one["last_offset"] - one["first_offset"] + 1
+                        for one in acquired
+                        if one["delivery_count"] > 1
+                    )
+    rows = kdissect.read(capture, table="partitions").to_arrow().to_pylist()
+    found = {
+        (row["exchange_id"], row["topic_id"], row["partition"]): row["redelivered_count"]
+        for row in rows
+        if row["redelivered_count"] is not None
+    }
+    assert found == counts
+    assert counts

@@ -9,8 +9,6 @@ WANTED = {
     "while clients write or read it",
     "coordinator-moved": "the coordinator of a group changed from one broker to another",
     "broker-restarted": "a broker that had served was silent, refused connections and served again",
-    "share-group-redelivers": "records of a share group are acquired again, with a delivery count "
-    "above one",
     "share-member-stuck": "a member of a share group acquired records and did not acknowledge them "
     "until their locks ended",
     "client-dominates-traffic": "one client has nearly all of what a broker sends, while others "

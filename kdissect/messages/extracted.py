@@ -30,6 +30,7 @@ from kdissect.messages.partitions import (
     AT_PARTITION,
     AT_RECORD_BYTES,
     AT_RECORD_COUNT,
+    AT_REDELIVERED_COUNT,
     NO_ID,
     WIDTH,
     HeldBatches,
@@ -42,15 +43,19 @@ from kdissect.messages.roles import (
     ABORTED_FIRST_OFFSET,
     ABORTED_PRODUCER,
     ACL_RESOURCE_TYPE,
+    ACQUIRED_FIRST_OFFSET,
+    ACQUIRED_LAST_OFFSET,
     AUTH_BYTES,
     BATCH_INDEX,
     BATCH_INDEX_MESSAGE,
     BODY,
+    DELIVERY_COUNT,
     ENTITY_TYPE,
     ERROR,
     ERROR_MESSAGE,
     GROUP,
     HAS_ABORTED,
+    HAS_ACQUIRED,
     HAS_ENTITY,
     HAS_ERROR,
     HAS_GROUP,
@@ -92,6 +97,8 @@ ERROR_BYTES: Final = 192  # an ErrorFact with its integers, and its row of 11
 HELD_BYTES: Final = 256  # a HeldBatches with its list, and its dict entry
 BATCH_BYTES: Final = 256  # a Batch of 20 integers
 ABORTED_BYTES: Final = 160  # two integers in two lists, and as a sorted pair
+# Records of one range of acquired ones; a longer range is not believed.
+MOST_ACQUIRED: Final = 1 << 32
 BATCHES_AT_ONCE: Final = 10_000  # batches of which the objects are only counted
 # Parts of a quota's entity name: user, client id, address.
 ENTITY_LIMIT: Final = 16
@@ -181,6 +188,8 @@ class FieldSink(Sink):
         self.entities: list[str] = []
         self.aborted_producers: list[int] = []
         self.aborted_offsets: list[int] = []
+        # Acquired records of the partition that comes next which were delivered before.
+        self.redelivered: i64 = NULL
         # Names of a module that is not compiled are looked up each time.
         self.log_topic: str = CLUSTER_METADATA
         self.log_topic_id: bytes = CLUSTER_METADATA_ID
@@ -237,6 +246,7 @@ class FieldSink(Sink):
         if self.aborted_producers:
             self.aborted_producers = []
             self.aborted_offsets = []
+        self.redelivered = NULL
         self.error_count: i64 = 0
         self.topic_count: i64 = 0
         self.top_error: i64 = NULL
@@ -361,6 +371,8 @@ class FieldSink(Sink):
             if self._has_room(ABORTED_BYTES):
                 self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
                 self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
+        elif kind & HAS_ACQUIRED:
+            self._acquired_row(shape)
         elif kind & HAS_GROUP and not self.asked.group_id:
             self.has_asked = True
             self.asked.group_id = self._text(shape, data, GROUP)
@@ -433,6 +445,26 @@ class FieldSink(Sink):
         if at[RECORDS] != 0:
             position = slots[at[POSITION]]
             self.add_records(data, slots[at[RECORDS]], position, slots[at[ABORTED_COUNT]])
+
+        self.add_acquired()
+
+    def _acquired_row(self, shape: Shape) -> None:
+        """Count acquired records, if they were delivered before."""
+        if self.redelivered == NULL:
+            self.redelivered = 0
+        first = self._value(shape, ACQUIRED_FIRST_OFFSET)
+        last = self._value(shape, ACQUIRED_LAST_OFFSET)
+        if self._value(shape, DELIVERY_COUNT) < 2 or first < 0 or last < first:
+            return
+        if last - first < MOST_ACQUIRED and self.redelivered < MOST_ACQUIRED:
+            self.redelivered += last - first + 1
+
+    def add_acquired(self) -> None:
+        """Move what was counted of acquired records to the partition added last."""
+        if self.redelivered != NULL:
+            if self.unkept_rows == 0:
+                self.cells[(self.row_count - 1) * WIDTH + AT_REDELIVERED_COUNT] = self.redelivered
+            self.redelivered = NULL
 
     def add_partition(self) -> i64:
         """Add a partition of the current topic: where its row starts in `cells`, or -1.

@@ -15,7 +15,7 @@ from kdissect.protocol.readers import Shape
 # Structs that only count together with others, and roles that few bodies have.
 _LONG_KINDS: Final = (
     roles.HAS_RECORD_ERROR | roles.HAS_ENTITY | roles.HAS_ABORTED | roles.HAS_GROUP
-    | roles.HAS_REPLICA
+    | roles.HAS_REPLICA | roles.HAS_ACQUIRED
 )  # fmt: skip
 _LONG_ROLES: Final = (
     roles.SOFTWARE_NAME, roles.PROTOCOL_TYPE, roles.PROTOCOL_NAME, roles.MECHANISM,
@@ -50,6 +50,8 @@ def fast_path_of(shape: Shape, kinds: int, value: Callable[[int], str]) -> FastP
         if shape.slots[roles.RECORDS]:
             wanted = (roles.RECORDS, roles.POSITION, roles.ABORTED_COUNT)
             lines.append(f"sink.add_records(data, {', '.join(value(role) for role in wanted)})")
+        if kinds & roles.HAS_ACQUIRED:
+            lines.append("sink.add_acquired()")
     elif kind & roles.HAS_TOPIC:
         lines.append("sink.topic_count += 1")
     if kind & roles.BODY:

@@ -92,6 +92,11 @@ _ABORTED: Final = "AbortedTransactions"
 _ABORTED_FIELDS: Final = {
     "ProducerId": roles.ABORTED_PRODUCER, "FirstOffset": roles.ABORTED_FIRST_OFFSET,
 }  # fmt: skip
+_ACQUIRED: Final = "AcquiredRecords"
+_ACQUIRED_FIELDS: Final = {
+    "FirstOffset": roles.ACQUIRED_FIRST_OFFSET, "LastOffset": roles.ACQUIRED_LAST_OFFSET,
+    "DeliveryCount": roles.DELIVERY_COUNT,
+}  # fmt: skip
 # Fields of enclosing structs that also describe nested structs.
 INHERITED: Final = frozenset(
     {
@@ -123,6 +128,8 @@ def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
         return Role(roles.ABORTED_COUNT, is_count=True)
     if path and path[-1] == _ABORTED:
         return Role(_ABORTED_FIELDS[field.name])
+    if path and path[-1] == _ACQUIRED:
+        return Role(_ACQUIRED_FIELDS[field.name])
     return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_BODY_FIELDS)
 
 
@@ -141,6 +148,8 @@ def kind_of(present: frozenset[int], is_body: bool) -> int:
         kind |= roles.HAS_ENTITY
     if roles.ABORTED_PRODUCER in present:
         kind |= roles.HAS_ABORTED
+    if roles.DELIVERY_COUNT in present:
+        kind |= roles.HAS_ACQUIRED
     if roles.GROUP in present and kind == 0:
         kind = roles.HAS_GROUP
     if roles.REPLICA_ID in present and not is_body:

@@ -114,6 +114,14 @@ FIELDS: Final[tuple[PartitionField, ...]] = (
         ),
         is_counted=True,
     ),
+    PartitionField(
+        Column(
+            "redelivered_count", INT64, "",
+            "ShareFetch: records that the member acquired and that were delivered before; null "
+            "where it acquired none",
+        ),
+        is_counted=True,
+    ),
 )  # fmt: skip
 
 # Indices in a row of fields that code names. Sizes are bytes, the topic is the index in `topics`
@@ -134,7 +142,8 @@ AT_CODEC: Final = 12
 AT_LEADER_EPOCH: Final = 13
 AT_PREFERRED_READ_REPLICA: Final = 14
 AT_CONTROL_COUNT: Final = 15
-WIDTH: Final = 16
+AT_REDELIVERED_COUNT: Final = 16
+WIDTH: Final = 17
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -150,7 +159,7 @@ class Partition:
         "topic", "topic_id", "partition", "error_code", "base_offset", "fetch_offset",
         "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset",
         "record_count", "record_bytes", "batch_count", "codec", "leader_epoch",
-        "preferred_read_replica", "control_count", "batches", "records",
+        "preferred_read_replica", "control_count", "redelivered_count", "batches", "records",
     )  # fmt: skip
 
     def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
@@ -171,6 +180,7 @@ class Partition:
         self.leader_epoch: i64 = NULL
         self.preferred_read_replica: i64 = NULL
         self.control_count: i64 = NULL
+        self.redelivered_count: i64 = NULL
         self.batches: list[Batch] | None = None
         self.records: bytes = b""
 
@@ -239,6 +249,7 @@ class Partitions:
         row.leader_epoch = cells[at + AT_LEADER_EPOCH]
         row.preferred_read_replica = cells[at + AT_PREFERRED_READ_REPLICA]
         row.control_count = cells[at + AT_CONTROL_COUNT]
+        row.redelivered_count = cells[at + AT_REDELIVERED_COUNT]
         held = self.batches_of(index)
         if held is not None:
             row.batches = held.batches

@@ -34,7 +34,10 @@ ACL_RESOURCE_TYPE: Final = 27  # of an ACL: see ACL_RESOURCES
 ABORTED_COUNT: Final = 28  # aborted transactions of a partition; NULL: not in the response
 ABORTED_PRODUCER: Final = 29
 ABORTED_FIRST_OFFSET: Final = 30
-NAMED_COUNT: Final = 31  # behind them are roles that only a declared field has
+ACQUIRED_FIRST_OFFSET: Final = 31  # of records that a member of a share group acquired
+ACQUIRED_LAST_OFFSET: Final = 32
+DELIVERY_COUNT: Final = 33
+NAMED_COUNT: Final = 34  # behind them are roles that only a declared field has
 
 # Kinds of structs, as bits.
 BODY: Final = 1
@@ -46,3 +49,4 @@ HAS_ENTITY: Final = 32  # one part of the name of a quota's entity
 HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
 HAS_GROUP: Final = 128  # one of the groups in a request
 HAS_REPLICA: Final = 256  # the fetching broker
+HAS_ACQUIRED: Final = 512  # acquired records of the partition whose row comes next

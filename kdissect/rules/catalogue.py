@@ -251,6 +251,13 @@ KINDS: Final = {
         "Commit before leaving, and more often; see the rebalances.",
         "commits",
     ),
+    "share-group-redelivers": Kind(
+        "10 records or more of a topic were delivered again to a share group",
+        "Look for why members release records or take longer than the record lock lasts "
+        "(group.share.record.lock.duration.ms); what is given up in the end is not delivered any "
+        "more.",
+        "commits",
+    ),
     "static-member-restart": Kind(
         "a static member rejoined with a new member id",
         "Nothing: this is what static membership is for.",

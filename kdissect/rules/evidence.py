@@ -170,6 +170,7 @@ def commits(rows: "ir.Table") -> "ir.Table":
         partitions=risky.count(),
         ahead=risky.ahead_max.max(),
         redelivered=risky.redelivered.sum(),
+        rhythm=risky.rhythm.min(),
         uncommitted=risky.uncommitted.sum(),
         failed_commits=risky.failed_commits.sum(),
         last_error=risky.last_error.max(),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kdissect.analysis.dimensions import SECOND_NS
+from kdissect.analysis.questions.commits import SHARED
 from kdissect.rules.context import Context, Wanted, number, time_ns
 from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -26,6 +27,9 @@ MUCH_AGAIN: Final = 500  # as many as one poll returns at most, by default
 BEHIND: Final = 1_000
 FAR_BEHIND: Final = 10_000
 GROWTH: Final = 1.5
+# Fewer count where the oldest of them waits longer than between two commits (every 5 s by default).
+SOME_BEHIND: Final = 500
+LATE_NS: Final = 10 * SECOND_NS
 
 
 def by_group(seen: Context, wanted: Wanted) -> dict[str, Chosen]:
@@ -170,7 +174,8 @@ def lags(seen: Context) -> Iterator[Finding]:
     """Groups that lag, increasingly."""
     for row in seen.rows("lag"):
         first, last = number(row, "first_lag"), number(row, "last_lag")
-        is_growing = last >= BEHIND and last >= GROWTH * first
+        is_late = last >= SOME_BEHIND and number(row, "lag_time_ns") >= LATE_NS
+        is_growing = (last >= BEHIND or is_late) and last >= GROWTH * first
         if is_growing or (last >= FAR_BEHIND and last >= first):
             yield _lag(row, first, last, is_growing)
 
@@ -208,6 +213,12 @@ def commits(seen: Context) -> Iterator[Finding]:
             text = f"Group {row['group_id']} committed up to {counted(skipped, 'record')} of "
             text += f"{_place(row)} that were not delivered to it: they may never be processed"
             yield _commit("commit-skips-records", WARNING, row, text)
+        elif row["rhythm"] == SHARED and again >= AGAIN:
+            text = f"Members of share group {row['group_id']} acquired {counted(again, 'record')} "
+            text += f"of {_place(row)} that were delivered before: members released them, or did "
+            text += "not acknowledge them in time"
+            severity = WARNING if again >= MUCH_AGAIN else NOTICE
+            yield _commit("share-group-redelivers", severity, row, text)
         elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
             text = f"Group {row['group_id']} was given {counted(again, 'record')} of "
             text += f"{_place(row)} again"

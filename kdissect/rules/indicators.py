@@ -27,7 +27,7 @@ CAPTURE_ENDED: Final = "capture-end"  # closed_by
 IN_FLIGHT_NS: Final = SECOND_NS
 MOST_IN_FLIGHT: Final = 10_000
 MOST_PARTITIONS: Final = 10_000
-LONG_LOG: Final = 1_000  # offset of an end behind which a group may be far
+LONG_LOG: Final = 500  # offset of an end behind which a group may be far
 BY_BROKER: Final = "broker"  # ended_by
 # Kinds of problems → a client with TLS at a broker without, and a client without at one with TLS.
 TLS_MISMATCHES: Final = ("tls-refused", "plain-client")
@@ -53,6 +53,7 @@ class Indicators:
         self.transactional = 0  # exchanges
         self.furthest_behind = 0  # records between the end of a fetch and the partition's end
         self.single_batches = 0  # produced, at the most
+        self.redelivered = 0  # records, to share groups
         # By topic and partition: the highest end that was told, and the lowest commit.
         self._ends: dict[tuple[str, int], int] = {}
         self._commits: dict[tuple[str, int], int] = {}
@@ -210,11 +211,15 @@ class Indicators:
         behind = (ends - starts - records)[fetched & (ends >= 0) & (starts >= 0)]
         if len(behind):
             self.furthest_behind = max(self.furthest_behind, int(behind.max()))
+        self.redelivered += int(integers(batch, "redelivered_count", 0).sum())
         batches = integers(batch, "batch_count", 0)
         has_single = ~fetched & (records > 0) & (records < 2 * batches)
         self.single_batches += int(batches[has_single].sum())
         self._add_produced(batch, fetched, integers(batch, "record_bytes", 0))
         commits = integers(batch, "committed_offset", -1)
+        # A broker says where what was produced begins.
+        written = ~fetched & (integers(batch, "record_bytes", 0) > 0)
+        ends = np.maximum(ends, np.where(written, integers(batch, "base_offset", -1), -1))
         if (commits >= 0).any() or (ends >= LONG_LOG).any():
             self._add_offsets(batch, ends, commits)
 

@@ -28,7 +28,7 @@ from kdissect.rules.client_rules import (
 from kdissect.rules.compiled_sql import DIRECTORY
 from kdissect.rules.connection_rules import LOOKS
 from kdissect.rules.context import Context
-from kdissect.rules.group_rules import BEHIND
+from kdissect.rules.group_rules import AGAIN, SOME_BEHIND
 from kdissect.rules.latency_rules import OWN, SLOW_NS, SOME
 
 LONG_NS: Final = 500 * MS  # a single exchange this long is examined
@@ -87,13 +87,15 @@ def may_repeat(seen: Context) -> bool:
 
 def has_commits(seen: Context) -> bool:
     """What groups with membership events were given; steady ones are skipped, to save time."""
+    if seen.signs.redelivered >= AGAIN:
+        return True
     apis = _of(seen, "OffsetCommit", "TxnOffsetCommit", "Fetch")
     return bool(apis) and seen.signs.members > 0
 
 
 def is_behind(seen: Context) -> bool:
     """Groups whose commits are far behind an end, whatever their members have fetched ahead."""
-    return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.most_behind >= BEHIND
+    return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.most_behind >= SOME_BEHIND
 
 
 def has_old_versions(seen: Context) -> bool:

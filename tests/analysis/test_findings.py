@@ -27,6 +27,13 @@ Row = dict[str, Any]
 WHO = {"client": "svc-7", "client_ip": "10.1.2.3"}
 WHOM = {"client_id": "svc-7", "client_ip": "10.1.2.3"}
 BROKER = "10.0.0.9:9092"
+SHARED_AGAIN = {
+    "group_id": "g", "topic": "t", "risk": "repeated: delivered again", "rhythm": "share group",
+    "partitions": 2,
+}  # fmt: skip
+SOME_LAG = {
+    "group_id": "g", "topic": "t", "first_lag": 0, "last_lag": 500, "lag_time_ns": 10 * SECOND,
+}  # fmt: skip
 
 # Evidence, a row of it, and what is said.
 SAID: list[tuple[str, Row, str, str, str]] = [
@@ -127,6 +134,12 @@ SAID: list[tuple[str, Row, str, str, str]] = [
      }, "consumer-behind", WARNING,
      "Group g is 12 000 records behind on orders (1 partition), 11 000 at the start; most of "
      "them were fetched and not committed"),
+    ("lag", {
+        "group_id": "g", "topic": "orders", "partitions": 1, "first_lag": 0, "last_lag": 500,
+        "undelivered": 0, "lag_time_ns": 10 * SECOND,
+    }, "consumer-lag-grows", WARNING,
+     "Group g is 500 records behind on orders (1 partition), 0 at the start, the oldest of them "
+     "for 10 s; most of them were fetched and not committed"),
     ("commits", {
         "group_id": "g", "topic": "orders", "risk": "skips: committed beyond what was delivered",
         "partitions": 2, "ahead": 40,
@@ -216,6 +229,12 @@ SAID: list[tuple[str, Row, str, str, str]] = [
     ("commits", {"group_id": "g", "topic": "t", "risk": "repeated: delivered again",
                  "redelivered": 500, "partitions": 2}, "records-delivered-again", WARNING,
      "Group g was given 500 records of t (2 partitions) again"),
+    ("commits", SHARED_AGAIN | {"redelivered": 500}, "share-group-redelivers", WARNING,
+     "Members of share group g acquired 500 records of t (2 partitions) that were delivered "
+     "before: members released them, or did not acknowledge them in time"),
+    ("commits", SHARED_AGAIN | {"redelivered": 10}, "share-group-redelivers", NOTICE,
+     "Members of share group g acquired 10 records of t (2 partitions) that were delivered "
+     "before: members released them, or did not acknowledge them in time"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "join", "kind": "consumer", "rebalances": 1, "members": 2,
         "members_before": 1, "stopped_ns": 1500 * MS,
@@ -252,6 +271,7 @@ def test_a_short_capture_does_not_show_that_a_broker_is_gone() -> None:
 
 # The same rows, a little less of what makes them worth a word.
 NOT_SAID: list[tuple[str, Row]] = [
+    ("commits", SHARED_AGAIN | {"redelivered": 9}),
     ("failovers", {"access": "replicate", "old_broker": BROKER, "cause": "FENCED_LEADER_EPOCH"}),
     ("failovers", {"access": "produce", "old_broker": None, "cause": "LEADER_NOT_AVAILABLE"}),
     ("failovers", {"access": "fetch", "old_broker": BROKER, "cause": "UNKNOWN_TOPIC_ID"}),
@@ -270,6 +290,9 @@ NOT_SAID: list[tuple[str, Row]] = [
     ("rebalances", {"group_id": "g", "cause": "join", "rebalances": 1, "stopped_ns": 9 * SECOND,
                     "members_before": 0}),
     ("lag", {"group_id": "g", "topic": "t", "first_lag": 5_000, "last_lag": 6_000}),
+    ("lag", SOME_LAG | {"last_lag": 499}),
+    ("lag", SOME_LAG | {"lag_time_ns": 9_999 * MS}),
+    ("lag", SOME_LAG | {"first_lag": 400}),
     ("transactions", {"outcome": "aborted", "ended_by": "svc-7", "transactional_id": "t"}),
     ("commits", {"group_id": "g", "topic": "t", "risk": "repeated: delivered again",
                  "redelivered": 9}),

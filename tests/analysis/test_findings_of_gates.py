@@ -47,6 +47,14 @@ def test_a_group_is_behind_by_what_it_has_not_committed() -> None:
     assert counted("partitions", left).most_behind == 4_890
 
 
+def test_the_end_is_where_what_was_produced_last_begins() -> None:
+    produced = place(base_offset=700, record_count=10, record_bytes=900)
+    committed = place(committed_offset=200)
+    assert counted("partitions", produced, committed).most_behind == 500
+    refused = place(base_offset=-1, record_count=10, record_bytes=900)
+    assert counted("partitions", refused, committed).most_behind == 0
+
+
 def test_batches_of_one_record_are_counted_beside_those_of_many() -> None:
     lonely = place(record_count=813, batch_count=813)
     good = place("clicks", record_count=90_000, batch_count=100)

@@ -163,8 +163,9 @@ def processes() -> list[Process]:
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
-            status = (directory / "stat").read_text().rpartition(")")[2].split()
-            words = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            status = os.fsdecode((directory / "stat").read_bytes()).rpartition(")")[2].split()
+            # An argument is bytes of any kind: other tests start programs with such names.
+            words = os.fsdecode((directory / "cmdline").read_bytes().replace(b"\0", b" "))
         except OSError:
             continue  # it has ended
         if status[0] != "Z":

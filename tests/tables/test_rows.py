@@ -104,7 +104,7 @@ def make_partition() -> Partition:
         "error_code": 6, "base_offset": 100, "fetch_offset": 90, "committed_offset": 80,
         "high_watermark": 120, "last_stable_offset": 119, "log_start_offset": 3,
         "record_count": 8, "record_bytes": 900, "batch_count": 2, "codec": MIXED_CODEC,
-        "leader_epoch": 2, "preferred_read_replica": 4, "control_count": 3,
+        "leader_epoch": 2, "preferred_read_replica": 4, "control_count": 3, "redelivered_count": 5,
     }  # fmt: skip
     for name, value in fields.items():
         setattr(partition, name, value)
@@ -293,6 +293,7 @@ EXPECTED: dict[str, Row] = {
         "committed_offset": 80, "high_watermark": 120, "last_stable_offset": 119,
         "log_start_offset": 3, "record_count": 8, "record_bytes": 900, "batch_count": 2,
         "codec": "mixed", "leader_epoch": 2, "preferred_read_replica": 4, "control_count": 3,
+        "redelivered_count": 5,
     },
     "batches": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "magic": 2,

@@ -3,6 +3,9 @@
 Deliveries are fetches of clients that belong to one group only; commits are those of the group,
 from any client (transactions commit for it, too). Both are merged in order of time, so for every
 commit the group's delivered position and previous commit are known.
+
+Members of share groups acknowledge records instead. Of their partitions only what was delivered
+again is known, as brokers count it.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -14,6 +17,7 @@ from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+SHARED: Final = "share group"  # rhythm
 PLACE: Final = ("group_id", "topic", "partition")
 COMMITTING: Final = ("OffsetCommit", "TxnOffsetCommit")
 SPEAKING: Final = (
@@ -38,7 +42,7 @@ COLUMNS: Final = (
     Column(
         "rhythm", TEXT, "",
         "of commits: each delivery (soon after it), timer (as auto-commit does), irregular, few or "
-        "never",
+        f"never; or {SHARED}, which has none",
     ),
     Column("commits", INT64, "", "commits that were answered without an error"),
     Column("interval_p50_ns", INT64, "ns", "median time between two commits"),
@@ -53,12 +57,16 @@ COLUMNS: Final = (
         "ahead_max", INT64, "",
         "most offsets that a commit was beyond what had been delivered, of clients that fetched",
     ),
-    Column("redelivered", INT64, "", "offsets delivered again to the group, whichever member"),
+    Column(
+        "redelivered", INT64, "",
+        "offsets delivered again to the group, whichever member; of a share group those that "
+        "brokers say were delivered before",
+    ),
     Column("failed_commits", INT64, "", "commits refused or not answered"),
     Column("last_error", TEXT, "", "last error of a commit"),
     Column("clients", INT64, "", "client ids that fetched or committed"),
-    Column("first_commit", TIME, "", "first commit"),
-    Column("last_commit", TIME, "", "last commit"),
+    Column("first_commit", TIME, "", "first commit; of a share group, fetch with records"),
+    Column("last_commit", TIME, "", "last commit; of a share group, fetch with records"),
 )  # fmt: skip
 
 
@@ -94,8 +102,37 @@ def commits(tables: Tables) -> "ir.Table":
     found = found.mutate(
         risk_number=risk_of(found), interval_p50_ns=found.interval_p50_ns.round().cast("int64")
     )
+    names = [*(column.name for column in COLUMNS if column.name != "risk"), "risk_number"]
+    found = found.select(*names).union(shared(tables).cast(found.select(*names).schema()))
     answer = found.mutate(risk=found.risk_number.cases(*enumerate(RISKS)))
     return answer.order_by(["risk_number", *PLACE]).select(*[column.name for column in COLUMNS])
+
+
+def shared(tables: Tables) -> "ir.Table":
+    """Partitions of share groups: what their members acquired."""
+    import ibis
+
+    rows = asked(tables).filter(lambda t: (t.api == "ShareFetch") & t.group_id.notnull())
+    rows = (
+        placed(tables)
+        .filter(lambda t: t.redelivered_count.notnull())
+        .inner_join(rows, "exchange_id")
+    )
+    found = rows.group_by(*PLACE).aggregate(
+        redelivered=rows.redelivered_count.sum(),
+        clients=rows.client_id.nunique(),
+        first_commit=rows.request_start.min(),
+        last_commit=rows.request_start.max(),
+    )
+    nothing = ibis.null("int64")
+    return found.select(
+        *PLACE, rhythm=ibis.literal(SHARED), commits=ibis.literal(0, "int64"),
+        interval_p50_ns=nothing, committed=nothing, delivered_to=nothing, uncommitted=nothing,
+        exposed_max=nothing, ahead_max=nothing, redelivered=found.redelivered,
+        failed_commits=ibis.literal(0, "int64"), last_error=ibis.null("string"),
+        clients=found.clients, first_commit=found.first_commit, last_commit=found.last_commit,
+        risk_number=(found.redelivered > 0).ifelse(1, 5),
+    )  # fmt: skip
 
 
 def or_nothing(number: "ir.IntegerColumn") -> "ir.IntegerValue":
@@ -225,6 +262,7 @@ def placed(tables: Tables) -> "ir.Table":
     partitions = tables["partitions"]
     return partitions.select(
         "exchange_id", "partition", "error_code", "error", "fetch_offset", "committed_offset",
+        "redelivered_count",
         topic=partitions.topic.coalesce(partitions.topic_id),
     )  # fmt: skip
 
