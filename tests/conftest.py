@@ -53,15 +53,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if SWEEP == "all" and not CASES:
         return
     sweeps = defaultdict(list)
+    most = {}
     for item in items:
-        if CASES or item.get_closest_marker("sweep"):
-            sweeps[item.nodeid.partition("[")[0]].append(item)
-    draw, most = random.Random(SEED), int(CASES or SWEEP)
+        sweep = item.get_closest_marker("sweep")
+        if CASES or sweep:
+            name = item.nodeid.partition("[")[0]
+            sweeps[name].append(item)
+            # Where a case takes many seconds, fewer are drawn: sweep(2).
+            few = sweep.args[0] if sweep and sweep.args else int(CASES or SWEEP)
+            most[name] = min(few, int(CASES or SWEEP))
+    draw = random.Random(SEED)
     left_out = {
         id(item)
-        for cases in sweeps.values()
-        if len(cases) > most
-        for item in draw.sample(cases, len(cases) - most)
+        for name, cases in sweeps.items()
+        if len(cases) > most[name]
+        for item in draw.sample(cases, len(cases) - most[name])
     }
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
     items[:] = [item for item in items if id(item) not in left_out]

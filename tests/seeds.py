@@ -5,3 +5,5 @@ import random
 from typing import Final
 
 SEED: Final = int(os.environ.get("KDISSECT_SEED", "0")) or random.randrange(1, 1 << 31)
+# Whether sweeps run all cases, not drawn ones.
+IS_EVERY_CASE: Final = os.environ.get("KDISSECT_SWEEP", "") == "all"

@@ -42,7 +42,7 @@ def talks_of(name: str) -> list[Talk]:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", ["made", "raw", *NAMES])
 def test_no_output_of_a_drawn_change_shows_a_secret(name: str) -> None:
     searches: dict[frozenset[bytes], Search] = {}
@@ -54,7 +54,7 @@ def test_no_output_of_a_drawn_change_shows_a_secret(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("number", range(20))
 def test_no_message_shows_its_secret_under_any_api_key(number: int) -> None:
     alone = [talk for talk in talks_of("made") if len(talk.frames) == 2 and not talk.changed]

@@ -206,7 +206,7 @@ def test_every_command_that_reads_a_capture_is_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", commands(Path(), Path(), Path()))
 def test_no_command_takes_more_than_it_may(
     name: str, captures: tuple[Path, Path], tmp_path: Path
@@ -219,7 +219,7 @@ SIGNS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", ["json", "jsonl", "csv", "table"])
 @SIGNS
