@@ -3,7 +3,7 @@
 import struct
 
 from kdissect.exchanges.groups import SIZE_LIMIT, GroupProtocols
-from kdissect.messages.full_bodies import full_body
+from kdissect.messages.full_bodies import full_body, member_body
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, string16
 
@@ -51,6 +51,18 @@ def test_a_join_response_has_its_type_from_the_request() -> None:
     assert member["metadata"] == {"size": 13, "version": 0, "url": "u", "config_offset": 3}
     (guessed,) = full_body(11, 5, answer, True)["members"]
     assert guessed["metadata"]["undecoded"] == 13
+
+
+def test_what_no_event_tells_is_not_decoded() -> None:
+    (exchange,) = found_in(joined("connect", "of my own")).exchanges
+    assert exchange.request_frame
+    assert exchange.response_frame
+    asked, answer = exchange.request_frame.data, exchange.response_frame.data
+    assert member_body(11, 5, asked, False) == full_body(11, 5, asked, False)
+    whole, part = full_body(11, 5, answer, True, asked), member_body(11, 5, answer, True)
+    (member,) = part.pop("members")
+    assert member == {**whole.pop("members")[0], "metadata": CONNECT_SUBSCRIPTION}
+    assert part == whole
 
 
 def test_what_one_connection_learnt_the_others_know() -> None:

@@ -9,7 +9,7 @@ from kdissect.dissection.row_sink import RowSink
 from kdissect.errors import DecodeError
 from kdissect.exchanges.api_mismatches import BELIEVED, blanked, doubt_of, guarded
 from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, GROUP_HEARTBEATS, Exchange
-from kdissect.messages.full_bodies import body_json, full_body, topic_names
+from kdissect.messages.full_bodies import body_json, full_body, member_body, topic_names
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
 from kdissect.messages.memberships import memberships
 from kdissect.messages.old_bodies import full_old_body
@@ -58,10 +58,10 @@ class BodyWriter:
         steady = steady_bytes(exchange)
         if steady is not None and steady in self.steady:
             return
-        request = self._body(exchange, False)
+        request = self._body(exchange, False, is_member=True)
         if request is None:
             return
-        response = self._body(exchange, True)
+        response = self._body(exchange, True, is_member=True)
         if doubt_of(exchange):
             request, response = blanked(request), blanked(response)
         name = exchange.group_protocol[1]
@@ -102,10 +102,10 @@ class BodyWriter:
             self._report(exchange, side, "decoded-limit", f"{count} values not in the {side}")
         return text
 
-    def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
+    def _body(self, exchange: Exchange, is_response: bool, is_member: bool = False) -> Body | None:
         """Return a body in full; None if absent or not decodable (with a problem).
 
-        A body with a hole is not decoded.
+        A body with a hole is not decoded. With `is_member` as far as `memberships` reads it.
         """
         asked = exchange.request_frame
         frame = exchange.response_frame if is_response else asked
@@ -113,7 +113,6 @@ class BodyWriter:
             return None
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data
-        names = topic_names(exchange.partitions, self.names)
         try:
             if exchange.dialect:
                 dialect = int(exchange.dialect)
@@ -121,6 +120,13 @@ class BodyWriter:
                     dialect, key, frame.data, is_response, request, self.decoded_limit,
                     self.unpacking,
                 )  # fmt: skip
+            if is_member:
+                body = member_body(
+                    key, version, frame.data, is_response, exchange.group_protocol,
+                    self.decoded_limit,
+                )  # fmt: skip
+                return cast(Body, guarded(body, doubt_of(exchange)))
+            names = topic_names(exchange.partitions, self.names)
             body = full_body(
                 key, version, frame.data, is_response, request, names, exchange.group_protocol,
                 self.decoded_limit, self.unpacking,

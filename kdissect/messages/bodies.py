@@ -96,6 +96,7 @@ def decode_frame(
     request: bytes = b"",
     protocol: GroupProtocol = NO_PROTOCOL,
     keeps_records: bool = False,
+    is_opened: bool = True,
 ) -> Body:
     """Decode the body of a frame of known API key and version. Credentials are redacted.
 
@@ -103,7 +104,8 @@ def decode_frame(
     of a layout that is not the newest, ``unexpected_nulls`` nulls that the layout does not allow.
     Raises DecodeError. An ApiVersions response may be in an older layout than requested. The
     contents of Envelope and JoinGroup responses are decoded with the frame of their `request`,
-    those of SyncGroup with the `protocol` of its group. `keeps_records`: see `redacted`.
+    those of SyncGroup with the `protocol` of its group. Unless `is_opened`, contents of a response
+    stay bytes. `keeps_records`: see `redacted`.
     """
     if not is_response:
         return decode_request(data, protocol, keeps_records)[1]
@@ -111,8 +113,9 @@ def decode_frame(
         offset = response_body_offset(key, version, data)
         version = response_layout_version(key, version, data)
         body = decode_loosely(key, version, RESPONSE, data, offset)
-    asked = _request_body(request) if key in NEED_REQUEST else None
-    open_body(key, body, True, asked, protocol)
+    if is_opened:
+        asked = _request_body(request) if key in NEED_REQUEST else None
+        open_body(key, body, True, asked, protocol)
     return redacted(find_api(key).name, RESPONSE, body, keeps_records)
 
 

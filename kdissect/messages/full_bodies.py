@@ -11,6 +11,7 @@ from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
 from kdissect.messages.enum_names import with_names
 from kdissect.messages.internal_topics import CLUSTER_METADATA_ID, opened_record
 from kdissect.messages.layout_choice import LAYOUT, REQUEST, RESPONSE, Body
+from kdissect.messages.memberships import JOIN_GROUP
 from kdissect.messages.metadata_topics import CLUSTER_METADATA
 from kdissect.messages.partitions import Partitions
 from kdissect.messages.records import Budget, decode_records
@@ -48,6 +49,27 @@ def full_body(
     with spending(limit) as allowance:
         body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
         body = _opened(key, body, is_response, names or {}, len(data), unpacking or Unpacking())
+    if allowance.left_out:
+        return {**body, **note_of(int(allowance.left_out), allowance.path)}
+    return body
+
+
+def member_body(
+    key: int,
+    version: int,
+    data: bytes,
+    is_response: bool,
+    protocol: GroupProtocol = NO_PROTOCOL,
+    limit: int = NO_LIMIT,
+) -> Body:
+    """As `full_body` of a group API, without what `memberships` does not read.
+
+    That is the subscriptions in a JoinGroup response. These APIs have no records, and no numbers
+    with names.
+    """
+    is_opened = key != JOIN_GROUP
+    with spending(limit) as allowance:
+        body = decode_frame(key, version, data, is_response, b"", protocol, is_opened=is_opened)
     if allowance.left_out:
         return {**body, **note_of(int(allowance.left_out), allowance.path)}
     return body

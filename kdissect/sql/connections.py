@@ -2,8 +2,8 @@
 
 All of DuckDB's own protections are on: no access to other files, to the network or to the variables
 of the calling program; no extension is installed or loaded; and no statement can change a setting.
-The memory limit is DuckDB's default. Excess data is spilled below the temporary directory, into a
-directory that DuckDB creates on first use and removes with the connection.
+Data beyond the memory limit are spilled below the temporary directory, into a directory that DuckDB
+creates on first use and removes with the connection.
 """
 
 import secrets
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Settings = dict[str, str | bool | int | float | list[str]]
 
 PREFIX: Final = "kdissect-duckdb-"
+# DuckDB's default would be four fifths of the machine.
+MEMORY_LIMIT: Final = "500MB"
 # Disable features that no query here needs, whatever the version's defaults are.
 SETTINGS: Final[Settings] = {
     "allow_community_extensions": "false",
@@ -40,7 +42,8 @@ def locked_connection(
     import duckdb
 
     spill = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(8)}")
-    config = Settings(settings or {}) | SETTINGS | {"temp_directory": str(spill)}
+    config = Settings(memory_limit=MEMORY_LIMIT) | Settings(settings or {}) | SETTINGS
+    config["temp_directory"] = str(spill)
     connection = duckdb.connect(config=config)
     try:
         connection.execute("SET TimeZone = 'UTC'")

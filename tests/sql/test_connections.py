@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kdissect.rules.executor import SETTINGS as RULES_SETTINGS
 from kdissect.sql.connections import PREFIX, locked_connection
 from kdissect.sql.files import parquet_files
 from tests.seeds import SEED
@@ -69,6 +70,16 @@ def test_no_query_reaches_anything_else(prey: Prey, source: str) -> None:
 def test_settings_cannot_be_changed(setting: str) -> None:
     with locked_connection() as connection, pytest.raises(duckdb.Error, match="locked"):
         connection.execute(f"SET {setting}")
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, 500e6), (RULES_SETTINGS, 160e6)])
+def test_memory_is_limited(settings: dict[str, str], expected: float) -> None:
+    query = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
+    with locked_connection(settings=settings) as connection:
+        (text,) = connection.execute(query).fetchall()[0]
+    number, unit = text.split()
+    assert unit == "MiB"
+    assert float(number) * (1 << 20) == pytest.approx(expected, rel=0.01)
 
 
 def test_what_does_not_fit_into_memory_is_spilled_and_removed(

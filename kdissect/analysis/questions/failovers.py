@@ -168,7 +168,7 @@ def tried(tables: Tables) -> "ir.Table":
     """Attempts on partitions, their success, and their time (`at_ns`)."""
     import ibis
 
-    rows = reached(tables)
+    rows = where_something_fails(reached(tables))
     client = ibis.window(group_by=(*PLACE, *CLIENT), order_by="exchange_id")
     rows = rows.mutate(
         next_broker=rows.broker.lead().over(client), broker_before=rows.broker.lag().over(client)
@@ -198,6 +198,19 @@ def tried(tables: Tables) -> "ir.Table":
         answered_ns=rows.response_start_ns,
         packet=is_left.ifelse(rows.request_packet, rows.response_packet),
     )  # fmt: skip
+
+
+def where_something_fails(rows: "ir.Table") -> "ir.Table":
+    """The rows of partitions that have an attempt which may be a failure.
+
+    Most partitions have none, and windows over all attempts cost most of the time.
+    """
+    may_fail = rows.error.isin(OF_LEADERSHIP) | (is_unanswered(rows) & (rows.access != "metadata"))
+    # A null name or number matches nothing in a join.
+    places = rows.mutate(topic_key=rows.topic.fill_null(""), key=rows.partition.fill_null(-1))
+    failing = places.filter(may_fail.fill_null(False)).select("topic_key", "key", "access")
+    found = places.semi_join(failing.distinct(), ["topic_key", "key", "access"])
+    return found.drop("topic_key", "key")
 
 
 def reached(tables: Tables) -> "ir.Table":
