@@ -87,8 +87,8 @@ def wait_for_workers(address: str, count: int) -> None:
             with urllib.request.urlopen(address, timeout=5) as page:  # noqa: S310  # our own
                 if json.load(page)["aliveworkers"] == count:
                     return
-        except OSError:
-            pass  # the master is not there yet
+        except (OSError, ValueError):
+            pass  # the master, or that page of it, is not there yet
         time.sleep(0.2)
     raise AssertionError(f"no {count} workers at {address}")
 
