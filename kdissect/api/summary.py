@@ -3,7 +3,7 @@
 No engine is queried when the counters show that no rule would find anything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from kdissect.rules.finding import Finding
 from kdissect.rules.indicators import Indicators
 from kdissect.rules.preconditions import wanted
 from kdissect.tables.spilled_tables import KeptTables
+from kdissect.tables.unused_memory import give_back
 
 # Tables that the rules need beside those counted.
 TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
@@ -46,6 +47,11 @@ class SummaryPage:
 
     def __exit__(self, *_: object) -> None:
         self.kept.__exit__()
+
+    def add_all(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+        """Count and keep all batches; none of them is referenced afterwards."""
+        for table, batch in batches:
+            self.add(table, batch)
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count and keep a batch."""
@@ -77,6 +83,7 @@ class SummaryPage:
             directory = None if trouble else self.kept.files()
         except OutputError as error:
             directory, trouble = None, str(error)
+        give_back()
         if directory is None:
             return judge(replace(seen, failures=dict.fromkeys(names, trouble)))
         with answers(directory, self.kept.columns, names) as found:
@@ -106,6 +113,7 @@ def findings(
     options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
     with SummaryPage() as page:
         run = run_over(source, options, pool)
-        for table, batch in run:
-            page.add(table, batch)
-        return page.findings(page.summary(asdict(run.balance)), asks_all)
+        page.add_all(run)
+        summary = page.summary(asdict(run.balance))
+        del run  # the engine needs the room
+        return page.findings(summary, asks_all)

@@ -74,11 +74,11 @@ def command(
         )
         run = run_over(list(files), reading, pool)
         try:
-            for table, batch in run:
-                page.add(table, batch)
+            page.add_all(run)
         except KeyboardInterrupt:
             is_interrupted = True
         summary = page.summary(asdict(run.balance))
+        del run  # the engine needs the room
         found = page.findings(summary, shown == ALL) if shown != NONE else []
     chosen = few(found) if shown == FEW else found
     if format_ == "json":

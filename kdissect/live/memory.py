@@ -1,10 +1,6 @@
 """Memory of a long-running process: limits that fit into its memory budget."""
 
-import ctypes
-import gc
 from typing import Final
-
-import pyarrow as pa
 
 from kdissect.errors import KdissectError
 from kdissect.limits import MIB, Limits
@@ -82,14 +78,3 @@ def scaled_bytes(limits: Limits) -> int:
     one = limits.frame_bytes_in_all + COPIES * limits.unpacked_bytes
     one += DECODED_COPIES * limits.decoded_bytes
     return in_all + one + limits.connections * CONNECTION_BYTES
-
-
-def give_back() -> None:
-    """Return unused memory to the system, as far as possible."""
-    gc.collect()
-    pa.default_memory_pool().release_unused()
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return  # another C library, without malloc_trim
-    trim(0)

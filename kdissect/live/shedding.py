@@ -21,7 +21,7 @@ from kdissect.dissection.dissector import Dissector
 from kdissect.errors import Problem
 from kdissect.limits import MIB
 from kdissect.live.listener import Status
-from kdissect.live.memory import give_back
+from kdissect.tables.unused_memory import give_back
 
 LEAVES_PACKETS: Final = 4
 LEVELS: Final = ("all", "no records", "no bodies", "no partitions", "packets left to the kernel")

@@ -11,8 +11,11 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from kdissect.tables.writers import ParquetDirectory
 
-# Bound on all tables in memory: 150 000 exchanges with their associated rows.
-KEPT_BYTES: Final = 32_000_000
+# Bound on all tables in memory: 40 000 exchanges with their associated rows. A batch that waits
+# holds all columns, wanted or not, as they are one matrix.
+KEPT_BYTES: Final = 8_000_000
+# The same for each file, where the rows of a row group wait.
+GROUP_BYTES: Final = 4_000_000
 
 
 class KeptTables:
@@ -62,7 +65,8 @@ class KeptTables:
 
         self.made = Path(tempfile.mkdtemp(prefix="kdissect-"))
         schemas = {name: arrow_schema(TABLES[name], list(of)) for name, of in self.columns.items()}
-        self.output = ParquetDirectory(self.made / "tables", schemas)
+        directory = self.made / "tables"
+        self.output = ParquetDirectory(directory, schemas, group_size=GROUP_BYTES)
         for table, batch in self.waiting:
             self.output.write(table, batch)
         self.waiting = []

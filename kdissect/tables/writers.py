@@ -149,6 +149,7 @@ class ParquetDirectory:
         schemas: dict[str, pa.Schema],
         force: bool = False,
         mode: int = PUBLIC,
+        group_size: int = ROW_GROUP_SIZE,
     ) -> None:
         self.directory = directory
         self.is_new = not directory.exists()
@@ -160,7 +161,9 @@ class ParquetDirectory:
         try:
             for name, schema in schemas.items():
                 path = directory / f"{name}.parquet"
-                self.files[name] = ParquetFile(path, schema, force, mode=mode)
+                self.files[name] = ParquetFile(
+                    path, schema, force, mode=mode, group_size=group_size
+                )
         except OutputError:
             self._discard()
             raise

@@ -1,0 +1,17 @@
+"""Memory that the process holds and does not use: pools keep what was freed for themselves."""
+
+import ctypes
+import gc
+
+import pyarrow as pa
+
+
+def give_back() -> None:
+    """Return unused memory to the system, as far as possible."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return  # another C library, without malloc_trim
+    trim(0)
