@@ -70,35 +70,59 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     """Blackouts of partitions in order of time."""
     import ibis
 
-    rows = in_episodes(with_long_polls(tried(tables)), quiet)
+    named = where_something_fails(reached(tables))
+    places, brokers = numbered(named, PLACE, "place"), numbered(named, ("broker",), "at_broker")
+    rows = in_episodes(with_long_polls(tried(with_numbers(named, places, brokers))), quiet)
     at_ns, fails, goes = rows.at_ns, rows.is_failure, rows.is_ok
-    found = rows.group_by(*PLACE, "episode").aggregate(
+    found = rows.group_by("place", "episode").aggregate(
         started=rows["at"].min(where=fails),
         started_ns=at_ns.min(where=fails),
         failing_ns=at_ns.max(where=fails) - at_ns.min(where=fails),
         cause=rows.cause.argmin(at_ns, where=fails),
         errors=fails.cast("int64").sum(),
-        refused_by=rows.broker.argmin(at_ns, where=fails),
-        new_broker=rows.broker.argmin(at_ns, where=goes),
+        refused_by_number=rows.at_broker.argmin(at_ns, where=fails),
+        new_broker_number=rows.at_broker.argmin(at_ns, where=goes),
         success_ns=rows.accepted_ns.argmin(at_ns, where=goes),
         last_ok=rows["at"].max(where=goes),
-        last_ok_broker=rows.broker.argmax(at_ns, where=goes),
+        last_ok_number=rows.at_broker.argmax(at_ns, where=goes),
         first_packet=rows.packet.argmin(at_ns, where=fails),
         success_packet=rows.packet.argmin(at_ns, where=goes),
     )
-    before = ibis.window(group_by=PLACE, order_by="episode")
+    before = ibis.window(group_by="place", order_by="episode")
     found = found.mutate(
-        old_broker=found.last_ok_broker.lag().over(before),
+        old_broker_number=found.last_ok_number.lag().over(before),
         last_success=found.last_ok.lag().over(before),
         blackout_ns=(found.success_ns - found.started_ns).clip(lower=0),
     )
     # Episode 0 is the successes before the first error.
-    found = found.filter(found.episode > 0).join(of_clients(rows), [*PLACE, "episode"])
-    has_leader = found.access != "metadata"  # any broker answers metadata
-    brokers = ("old_broker", "refused_by", "new_broker")
-    found = found.mutate(**{name: has_leader.ifelse(found[name], None) for name in brokers})
+    found = found.filter(found.episode > 0).join(of_clients(rows), ["place", "episode"])
+    found = found.join(places, "place")
+    for title in ("old_broker", "refused_by", "new_broker"):
+        names = brokers.select(ibis._.at_broker.name(f"{title}_number"), ibis._.broker.name(title))
+        found = found.left_join(names, f"{title}_number").drop(f"{title}_number_right")
+        has_leader = found.access != "metadata"  # any broker answers metadata
+        found = found.mutate(has_leader.ifelse(found[title], None).name(title))
     answer = found.select(*[column.name for column in COLUMNS])
     return answer.order_by([ibis.asc(name) for name in ("started", *PLACE)])
+
+
+def numbered(rows: "ir.Table", names: tuple[str, ...], number: str) -> "ir.Table":
+    """The distinct values of columns, each with a number: windows over names cost much more."""
+    import ibis
+
+    values = rows.select(*names).distinct()
+    return values.mutate(ibis.row_number().over(order_by=names).name(number))
+
+
+def with_numbers(rows: "ir.Table", places: "ir.Table", brokers: "ir.Table") -> "ir.Table":
+    """The rows with numbers in place of the names that only the answer needs."""
+    clients = numbered(rows, CLIENT, "client")
+    rows = rows.inner_join(places, PLACE)
+    for table, names in ((brokers, ("broker",)), (clients, CLIENT)):
+        # Clients without a name are one each address.
+        same = [rows[name].identical_to(table[name]) for name in names]
+        rows = rows.inner_join(table, same)
+    return rows
 
 
 def with_long_polls(rows: "ir.Table") -> "ir.Table":
@@ -114,8 +138,8 @@ def with_long_polls(rows: "ir.Table") -> "ir.Table":
     answers = rows.filter(is_long).mutate(at_ns=ibis._.answered_ns, is_late=True)
     events = rows.mutate(is_late=False).union(answers)
     order = ("at_ns", "exchange_id")
-    before = ibis.window(group_by=PLACE, order_by=order, preceding=(None, 1))
-    here = ibis.window(group_by=(*PLACE, "broker"), order_by=order, preceding=(None, 1))
+    before = ibis.window(group_by="place", order_by=order, preceding=(None, 1))
+    here = ibis.window(group_by=("place", "at_broker"), order_by=order, preceding=(None, 1))
     failed_ns = events.at_ns.max(where=events.is_failure)
     events = events.mutate(failed_ns=failed_ns.over(before), failed_here_ns=failed_ns.over(here))
     is_elsewhere = events.failed_here_ns.coalesce(0) < events.failed_ns
@@ -127,14 +151,14 @@ def of_clients(rows: "ir.Table") -> "ir.Table":
     """For each episode: clients that received errors, and the time until they succeeded again."""
     import ibis
 
-    of_client = ibis.window(group_by=(*PLACE, "episode", *CLIENT))
+    of_client = ibis.window(group_by=("place", "episode", "client"))
     rows = rows.mutate(since_ns=rows.at_ns.min(where=rows.is_failure).over(of_client))
     failed = rows.filter(rows.since_ns.notnull())
     goes_again = failed.is_ok & (failed.at_ns > failed.since_ns)
-    clients = failed.group_by(*PLACE, "episode", *CLIENT).aggregate(
+    clients = failed.group_by("place", "episode", "client").aggregate(
         took_ns=failed.at_ns.min(where=goes_again) - failed.since_ns.min()
     )
-    return clients.group_by(*PLACE, "episode").aggregate(
+    return clients.group_by("place", "episode").aggregate(
         clients=clients.count(),
         unrecovered=clients.took_ns.isnull().cast("int64").sum(),
         slowest_client_ns=clients.took_ns.max(),
@@ -147,9 +171,9 @@ def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
 
     rows = rows.filter(rows.is_failure | rows.is_ok)
     order = ("at_ns", "exchange_id")
-    before = ibis.window(group_by=PLACE, order_by=order, preceding=(None, 1))
-    to_here = ibis.window(group_by=PLACE, order_by=order, preceding=None, following=0)
-    here = ibis.window(group_by=(*PLACE, "broker"), order_by=order, preceding=(None, 1))
+    before = ibis.window(group_by="place", order_by=order, preceding=(None, 1))
+    to_here = ibis.window(group_by="place", order_by=order, preceding=None, following=0)
+    here = ibis.window(group_by=("place", "at_broker"), order_by=order, preceding=(None, 1))
     went_ns = rows.at_ns.max(where=rows.is_ok)
     rows = rows.mutate(
         failed_ns=rows.at_ns.max(where=rows.is_failure).over(before),
@@ -164,19 +188,17 @@ def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
     return rows.mutate(episode=is_new.cast("int64").sum().over(to_here))
 
 
-def tried(tables: Tables) -> "ir.Table":
+def tried(rows: "ir.Table") -> "ir.Table":
     """Attempts on partitions, their success, and their time (`at_ns`)."""
     import ibis
 
-    rows = where_something_fails(reached(tables))
-    client = ibis.window(group_by=(*PLACE, *CLIENT), order_by="exchange_id")
-    rows = rows.mutate(
-        next_broker=rows.broker.lead().over(client), broker_before=rows.broker.lag().over(client)
-    )
+    client = ibis.window(group_by=("place", "client"), order_by="exchange_id")
+    at = rows.at_broker
+    rows = rows.mutate(next_broker=at.lead().over(client), broker_before=at.lag().over(client))
     # A missing response alone proves nothing; a client that then moves shows the broker left.
-    is_left = is_unanswered(rows) & (rows.next_broker != rows.broker).coalesce(False)
+    is_left = is_unanswered(rows) & (rows.next_broker != rows.at_broker).coalesce(False)
     # A session may have been told to forget the partition: then the client has moved elsewhere.
-    is_left &= rows.is_named | (rows.broker_before == rows.broker).coalesce(False)
+    is_left &= rows.is_named | (rows.broker_before == rows.at_broker).coalesce(False)
     is_left &= rows.access != "metadata"
     is_refused = rows.error.isin(OF_LEADERSHIP).coalesce(False)
     # A partition left out of an incremental fetch response has no error and no new data.
@@ -184,10 +206,10 @@ def tried(tables: Tables) -> "ir.Table":
     is_ok = (rows.outcome == "answered") & ((rows.error_code == 0) | is_unmentioned)
     is_failure = is_refused | is_left
     return rows.select(
-        "exchange_id", *PLACE, *CLIENT, "broker",
+        "exchange_id", "place", "client", "at_broker",
         is_failure=is_failure,
         is_ok=is_ok.coalesce(False),
-        cause=is_left.ifelse(UNANSWERED, rows.error),
+        cause=ibis.cases((is_left, UNANSWERED), (is_refused, rows.error), else_=None),
         at=is_left.ifelse(rows.request_start, rows.response_start),
         # A fetch was accepted when it began to wait.
         at_ns=ibis.cases(
@@ -201,16 +223,13 @@ def tried(tables: Tables) -> "ir.Table":
 
 
 def where_something_fails(rows: "ir.Table") -> "ir.Table":
-    """The rows of partitions that have an attempt which may be a failure.
+    """The rows of partitions that have an attempt which may be a failure; most have none.
 
-    Most partitions have none, and windows over all attempts cost most of the time.
+    What the wire does not name is left out: nobody could look for it.
     """
     may_fail = rows.error.isin(OF_LEADERSHIP) | (is_unanswered(rows) & (rows.access != "metadata"))
-    # A null name or number matches nothing in a join.
-    places = rows.mutate(topic_key=rows.topic.fill_null(""), key=rows.partition.fill_null(-1))
-    failing = places.filter(may_fail.fill_null(False)).select("topic_key", "key", "access")
-    found = places.semi_join(failing.distinct(), ["topic_key", "key", "access"])
-    return found.drop("topic_key", "key")
+    failing = rows.filter(may_fail.fill_null(False)).select(*PLACE)
+    return rows.semi_join(failing.distinct(), PLACE)
 
 
 def reached(tables: Tables) -> "ir.Table":
