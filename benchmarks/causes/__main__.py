@@ -2,10 +2,12 @@
 
 import argparse
 import os
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
 from benchmarks.causes import document, stage
+from benchmarks.causes.drawn import drawn
 from benchmarks.causes.plan import ALL
 from benchmarks.causes.score import captures_in, line, score_all, score_file, shown, totals
 from benchmarks.causes.table import HALVES, RECORDER
@@ -19,10 +21,12 @@ def main() -> None:
     recording.add_argument("-o", "--output", type=Path, required=True)
     recording.add_argument("--half", choices=HALVES)
     recording.add_argument("--missing", action="store_true", help="only those that are not there")
+    recording.add_argument("--drawn", type=int, metavar="SEED", help="what this seed draws")
     recording.add_argument("names", nargs="*", help="those whose name begins with one of these")
     recording.set_defaults(run=record)
     telling = commands.add_parser("retell", help="write truths and views of captures anew")
     telling.add_argument("-o", "--output", type=Path, required=True)
+    telling.add_argument("--drawn", type=int, metavar="SEED", help="as it was recorded")
     telling.add_argument("names", nargs="*", help="those whose name begins with one of these")
     telling.set_defaults(run=retell, half=None, missing=False)
     scoring = commands.add_parser("score", help="compare pages with the truth")
@@ -40,13 +44,19 @@ def main() -> None:
 
 def planned_by(arguments: argparse.Namespace) -> list[stage.Planned]:
     """What the command line names."""
+    every: Iterable[stage.Planned] = (
+        (name, half, what, variant) for what in ALL for name, half, variant in what.named_variants()
+    )
+    if arguments.drawn is not None:
+        every = drawn(arguments.drawn)
     return [
-        (name, half, what, variant)
-        for what in ALL
-        for name, half, variant in what.named_variants()
-        if arguments.half in (None, half)
-        and (not arguments.names or any(name.startswith(each) for each in arguments.names))
-        and not (arguments.missing and (arguments.output / half / f"{name}.pcapng").exists())
+        planned
+        for planned in every
+        if arguments.half in (None, planned[1])
+        and (not arguments.names or any(planned[0].startswith(each) for each in arguments.names))
+        and not (
+            arguments.missing and (arguments.output / planned[1] / f"{planned[0]}.pcapng").exists()
+        )
     ]
 
 

@@ -2,14 +2,15 @@
 
 A class has variants, which differ in Kafka's version, the client's library or the group's
 protocol. Variants with an odd number are the training half; those with an even number are held
-back: they are recorded last, and nobody looks at their findings while rules are written.
+back: they are recorded last, and nobody looks at their findings while rules are written. Drawn ones
+are as many again, in conditions that a seed decides (drawn.py).
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-TRAINING, HELD_BACK, QUIET = "training", "held-back", "quiet"
-HALVES = (TRAINING, HELD_BACK, QUIET)
+TRAINING, HELD_BACK, DRAWN, QUIET = "training", "held-back", "drawn", "quiet"
+HALVES = (TRAINING, HELD_BACK, DRAWN, QUIET)
 # Findings about the capture and not about what was captured: true of every part of a capture.
 OF_THE_CAPTURE = ("capture-loses-packets", "messages-undecoded", "connections-encrypted")
 

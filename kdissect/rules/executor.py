@@ -1,7 +1,7 @@
 """The generated queries run on Parquet files, by DuckDB."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.rules.compiled_sql import query, whole_query
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, reason_of
+from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.tables.schemas import TABLES, TIME
 from kdissect.text.human import TEXT_LENGTH, cut
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # Answers are small, and the machine has other work: one thread, as the dissector has. With less
-# memory the queries spill, and take twice as long.
-SETTINGS: Final = {"threads": "1", "preserve_insertion_order": "false", "memory_limit": "160MB"}
+# memory most queries spill, and take twice as long.
+LITTLE: Final = {"threads": "1", "preserve_insertion_order": "false", "memory_limit": "160MB"}
+# For what cannot be spilled: the limit of all other queries.
+MORE: Final = {name: value for name, value in LITTLE.items() if name != "memory_limit"}
 FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
 
 
@@ -42,22 +44,31 @@ def answers(
 ) -> Iterator[Answers]:
     """Results of the generated queries over `directory`, which has a file for each table."""
     found = Answers({}, {}, {}, set())
-    with PlainPaths() as paths:
+    with PlainPaths() as paths, ExitStack() as opened:
         files = {table: paths.of(str(directory / f"{table}.parquet")) for table in columns}
-        with locked_connection(files.values(), SETTINGS) as connection:
-            for table, chosen in columns.items():
-                source = parquet_files([files[table]])
-                select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
-                connection.execute(f"CREATE VIEW {table} AS {select}")
-            for name in names:
-                try:
-                    found.rows[name] = list(_rows(connection, query(name), TEXT_LENGTH))
-                except engine_failures() as error:
-                    found.failures[name] = reason_of(error)
-                    continue
-                if len(found.rows[name]) > ROWS:
-                    _keep_all(connection, name, found)
-            yield found
+        left = list(names)
+        for settings in (LITTLE, MORE):
+            if left:
+                connection = opened.enter_context(locked_connection(files.values(), settings))
+                for table, chosen in columns.items():
+                    source = parquet_files([files[table]])
+                    select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
+                    connection.execute(f"CREATE VIEW {table} AS {select}")
+                left = [name for name in left if not _ask(connection, name, found)]
+        yield found
+
+
+def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
+    """Keep the rows of an evidence, or why there are none; false when they took too much memory."""
+    try:
+        found.rows[name] = list(_rows(connection, query(name), TEXT_LENGTH))
+    except engine_failures() as error:
+        found.failures[name] = reason_of(error)
+        return not lacks_memory(error)
+    found.failures.pop(name, None)
+    if len(found.rows[name]) > ROWS:
+        _keep_all(connection, name, found)
+    return True
 
 
 def gather(

@@ -6,12 +6,15 @@ Data beyond the memory limit are spilled below the temporary directory, into a d
 creates on first use and removes with the connection.
 """
 
+import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kdissect.errors import KdissectError
 from kdissect.sql.files import quoted
 
 if TYPE_CHECKING:
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
 Settings = dict[str, str | bool | int | float | list[str]]
 
 PREFIX: Final = "kdissect-duckdb-"
-# DuckDB's default would be four fifths of the machine.
+# DuckDB's default would be four fifths of the machine. More is needed for exact percentiles of more
+# than ten million values, which cannot be spilled.
 MEMORY_LIMIT: Final = "500MB"
+MEMORY_VARIABLE: Final = "KDISSECT_DUCKDB_MEMORY"
+MEMORY: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})? ?[KMGT]i?B", re.ASCII | re.IGNORECASE)
 # Disable features that no query here needs, whatever the version's defaults are.
 SETTINGS: Final[Settings] = {
     "allow_community_extensions": "false",
@@ -38,11 +44,12 @@ def locked_connection(
 
     Their paths are those of `PlainPaths`. Arrow tables and datasets can be registered, and tables
     and views created. Nothing else can be read or written. `settings` are further DuckDB settings.
+    Raises KdissectError for a memory limit that is none.
     """
     import duckdb
 
     spill = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(8)}")
-    config = Settings(memory_limit=MEMORY_LIMIT) | Settings(settings or {}) | SETTINGS
+    config = Settings(memory_limit=memory_limit()) | Settings(settings or {}) | SETTINGS
     config["temp_directory"] = str(spill)
     connection = duckdb.connect(config=config)
     try:
@@ -54,3 +61,11 @@ def locked_connection(
         connection.close()
         raise
     return connection
+
+
+def memory_limit() -> str:
+    """The memory of a connection: that of the environment, else `MEMORY_LIMIT`."""
+    limit = os.environ.get(MEMORY_VARIABLE, "") or MEMORY_LIMIT
+    if MEMORY.fullmatch(limit) is None:
+        raise KdissectError(f"{MEMORY_VARIABLE}={limit!r}: expected a size, such as 4GB")
+    return limit

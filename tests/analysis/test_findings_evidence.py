@@ -20,9 +20,10 @@ from kdissect.errors import OutputError
 from kdissect.rules.compiled_sql import DIRECTORY, columns_needed, names
 from kdissect.rules.context import Context
 from kdissect.rules.evidence import EVIDENCE, expression
-from kdissect.rules.executor import gather
+from kdissect.rules.executor import LITTLE, gather
 from kdissect.rules.indicators import Indicators
 from kdissect.rules.preconditions import GATES, spoken, wanted
+from kdissect.sql.connections import MEMORY_VARIABLE
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.spilled_tables import KeptTables
@@ -112,6 +113,20 @@ def test_kept_tables_go_when_nobody_asks() -> None:
         assert made is not None
         assert made.exists()
     assert not made.exists()
+
+
+def test_what_takes_more_memory_is_asked_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(CAPTURES / "groups-4.3.1.pcapng", tmp_path, tables=list(columns_needed()))
+    expected = gather(tmp_path, columns_needed(), names())
+    assert expected[1] == {}
+    monkeypatch.setitem(LITTLE, "memory_limit", "300KB")
+    assert gather(tmp_path, columns_needed(), names()) == expected
+    monkeypatch.setenv(MEMORY_VARIABLE, "300KB")
+    rows, failures = gather(tmp_path, columns_needed(), names())
+    assert {*rows, *failures} == {*names()}
+    assert failures["rebalances"].startswith("it takes more memory than 300KB")
 
 
 def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.causes import vantage
+from benchmarks.causes.drawn import SHIFT, drawn
 from benchmarks.causes.plan import ALL, INCIDENTS, QUIETS
 from benchmarks.causes.score import Said, Score, line, names_cause, score, totals
 from benchmarks.causes.shapes import SHAPES, settings_of
-from benchmarks.causes.table import HELD_BACK, QUIET, RECORDER, TRAINING, View
+from benchmarks.causes.table import DRAWN, HELD_BACK, QUIET, RECORDER, TRAINING, View
 from benchmarks.causes.truth import Truth, read_truth
 from benchmarks.causes.wanted import WANTED
 from kdissect.analysis.error_advice import ADVICE
 from kdissect.rules.catalogue import ERROR, KINDS
+from tests.seeds import SEED
 from tools.record.releases import RELEASES
 from tools.record.scenarios import SCENARIOS
 
@@ -52,6 +54,34 @@ def test_a_class_is_in_both_halves_and_its_findings_exist(incident: object) -> N
     assert {id_.removeprefix(ERROR) for id_ in codes} <= set(ADVICE)
     assert named - codes <= {*KINDS, *WANTED}
     assert not set(incident.false) & {*incident.ids, *incident.also}
+
+
+def test_each_class_that_is_staged_here_is_drawn_once_by_a_seed() -> None:
+    plan = list(drawn(SEED))
+    assert plan == list(drawn(SEED))
+    staged = [one for one in INCIDENTS if any(each.shape != RECORDER for each in one.variants)]
+    assert [what for _, _, what, _ in plan] == staged
+    assert len(staged) > 40
+    changed = 0
+    for name, half, what, variant in plan:
+        assert (name, half) == (f"{what.name}-{SEED}", DRAWN)
+        alike = [one for one in what.variants if one.shape == variant.shape]
+        assert variant.version in {one.version for one in alike}
+        assert variant.library in {one.library for one in alike}
+        changed += variant not in what.variants
+        views = [each for one in what.variants for each in one.views]
+        for view in variant.views:
+            assert any(is_near(view, each) for each in views)
+    assert changed > len(plan) / 3
+
+
+def is_near(drawn_view: View, view: View) -> bool:
+    """Whether one is the other, or a part that begins and ends near it."""
+    edges = [one.kind.partition("part:")[2].split("-") for one in (drawn_view, view)]
+    if edges[0] == [""] or edges[1] == [""]:
+        return drawn_view == view
+    moved = [abs(float(one) - float(other)) for one, other in zip(*edges, strict=True)]
+    return max(moved) <= SHIFT + 0.01 and drawn_view.ids == view.ids
 
 
 def test_findings_that_rules_have_are_no_longer_wanted() -> None:

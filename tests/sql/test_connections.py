@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from kdissect.rules.executor import SETTINGS as RULES_SETTINGS
-from kdissect.sql.connections import PREFIX, locked_connection
+from kdissect.errors import KdissectError
+from kdissect.rules.executor import LITTLE
+from kdissect.sql.connections import MEMORY_VARIABLE, PREFIX, locked_connection
+from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import parquet_files
 from tests.seeds import SEED
 from tests.sql.attacks import CANARY, Prey, drawn, made_prey, scalars, statements, tables
@@ -72,7 +74,7 @@ def test_settings_cannot_be_changed(setting: str) -> None:
         connection.execute(f"SET {setting}")
 
 
-@pytest.mark.parametrize(("settings", "expected"), [({}, 500e6), (RULES_SETTINGS, 160e6)])
+@pytest.mark.parametrize(("settings", "expected"), [({}, 500e6), (LITTLE, 160e6)])
 def test_memory_is_limited(settings: dict[str, str], expected: float) -> None:
     query = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
     with locked_connection(settings=settings) as connection:
@@ -80,6 +82,27 @@ def test_memory_is_limited(settings: dict[str, str], expected: float) -> None:
     number, unit = text.split()
     assert unit == "MiB"
     assert float(number) * (1 << 20) == pytest.approx(expected, rel=0.01)
+
+
+def test_the_environment_may_give_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    percentile = "SELECT quantile_cont(random(), 0.99) FROM range(20_000_000)"
+    monkeypatch.setenv(MEMORY_VARIABLE, "50 MB")
+    with locked_connection() as connection, pytest.raises(engine_failures()) as failure:
+        connection.execute(percentile)
+    assert lacks_memory(failure.value)
+    assert reason_of(failure.value) == (
+        "it takes more memory than 50 MB; KDISSECT_DUCKDB_MEMORY=4GB allows more"
+    )
+    monkeypatch.setenv(MEMORY_VARIABLE, "2GiB")
+    with locked_connection() as connection:
+        assert connection.execute(percentile).fetchall()[0][0] > 0.9
+
+
+@pytest.mark.parametrize("text", ["much", "-1GB", "1GB; SELECT 1", "4", "1" * 10 + "GB", "٣GB"])
+def test_a_limit_that_is_none_is_an_error(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEMORY_VARIABLE, text)
+    with pytest.raises(KdissectError, match="expected a size"), locked_connection():
+        pass
 
 
 def test_what_does_not_fit_into_memory_is_spilled_and_removed(

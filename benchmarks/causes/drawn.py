@@ -1,0 +1,51 @@
+"""Captures that nobody chose: of each class a recording whose conditions are drawn.
+
+Kafka's version, the client's library and the part of the capture are those of some variants of the
+class, in combinations that the seed decides; parts begin and end elsewhere. What the recorder
+stages by itself has one way each, and is left out.
+"""
+
+import random
+import re
+from collections.abc import Iterator
+
+from benchmarks.causes.plan import INCIDENTS
+from benchmarks.causes.stage import Planned
+from benchmarks.causes.table import DRAWN, RECORDER, Incident, Variant, View
+
+SHIFT = 0.08  # of the beginning and the end of a part, of the whole capture
+
+
+def drawn(seed: int) -> Iterator[Planned]:
+    """What is staged by this seed."""
+    for what in INCIDENTS:
+        if any(variant.shape != RECORDER for variant in what.variants):
+            chance = random.Random(f"{seed} {what.name}")
+            yield f"{what.name}-{seed}", DRAWN, what, drawn_variant(what, chance)
+
+
+def drawn_variant(what: Incident, chance: random.Random) -> Variant:
+    """One of the variants, in another version, with another library, seen from elsewhere."""
+    staged = [variant for variant in what.variants if variant.shape != RECORDER]
+    base = chance.choice(staged)
+    views = tuple(dict.fromkeys(view for variant in staged for view in variant.views))
+    chosen = tuple(shifted(view, chance) for view in views if chance.random() < 0.5)
+    if base.options:  # which are for this version and library
+        return base._replace(views=chosen)
+    alike = [one for one in staged if one.shape == base.shape and not one.options]
+    return base._replace(
+        version=chance.choice(alike).version, library=chance.choice(alike).library, views=chosen
+    )
+
+
+def shifted(view: View, chance: random.Random) -> View:
+    """A part that begins and ends elsewhere; other views as they are."""
+    found = re.fullmatch(r"part:([\d.]+)-([\d.]+)", view.kind)
+    if found is None:
+        return view
+    edges = [float(each) for each in found.groups()]
+    # A whole capture's edge stays: what happened there decides whether the cause can be seen.
+    moved = [
+        each if each in (0, 1) else round(each + chance.uniform(-SHIFT, SHIFT), 2) for each in edges
+    ]
+    return view._replace(kind="part:{:g}-{:g}".format(*moved))
