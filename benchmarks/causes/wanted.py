@@ -7,7 +7,6 @@ WANTED = {
     "on at the latest offset, beyond records that the broker has",
     "topic-deleted-in-use": "a topic was deleted (DeleteTopics), or is no longer in the metadata, "
     "while clients write or read it",
-    "coordinator-moved": "the coordinator of a group changed from one broker to another",
     "broker-restarted": "a broker that had served was silent, refused connections and served again",
     "share-member-stuck": "a member of a share group acquired records and did not acknowledge them "
     "until their locks ended",

@@ -258,6 +258,13 @@ KINDS: Final = {
         "more.",
         "commits",
     ),
+    "coordinator-moved": Kind(
+        "clients of a group got no answer for 2 s or more, and three times as long as usual, until "
+        "another broker was its coordinator",
+        "Look for why the broker went away. Members stay in the group when session.timeout.ms is "
+        "longer than the move.",
+        "rebalances",
+    ),
     "static-member-restart": Kind(
         "a static member rejoined with a new member id",
         "Nothing: this is what static membership is for.",

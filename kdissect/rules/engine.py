@@ -42,6 +42,9 @@ EXPLAINED: Final = {
     "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
     "transactional-id-taken-over": produce_rules.DECIDED,
     "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
+    "coordinator-moved": (
+        "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    ),
 }  # fmt: skip
 OF_REBALANCES: Final = (
     "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",
@@ -70,6 +73,7 @@ SYMPTOMS: Final = {
     "advertised-listener-unreachable": ("idle-connections-closed", "broker-refuses-connections"),
     "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
     "produce-sent-again": ("failover-blackout",),
+    "coordinator-moved": ("failover-blackout", "broker-refuses-connections", "broker-stalls"),
     "fetch-mostly-long-poll": ("healthy",),
     "latencies": ("healthy",),
 }  # fmt: skip

@@ -139,6 +139,26 @@ def _about(id_: str, severity: str, group: str, rows: Rows, text: str) -> Findin
     )
 
 
+def moved_coordinators(seen: Context) -> Iterator[Finding]:
+    """Groups that got no answer while another broker took over."""
+    for move in seen.signs.coordinators.moves():
+        text = f"The coordinator of group {named(move.group)} moved from {move.before} to "
+        text += f"{move.after}: {listed([named(one) for one in move.clients], 'client')} got no "
+        text += f"answer of it for {duration(move.stopped_ns)}, where one came every "
+        text += f"{duration(move.usual_ns)} before"
+        yield Finding(
+            "coordinator-moved",
+            WARNING,
+            text,
+            {"stopped_ns": move.stopped_ns, "usual_ns": move.usual_ns},
+            {"group": move.group, "broker": move.before, "brokers": [move.before, move.after],
+             "clients": list(move.clients)},
+            move.last_ns,
+            move.first_ns,
+            move.packet,
+        )  # fmt: skip
+
+
 def _stopped(row: Row) -> int:
     """Duration of the group's stall, if it had members."""
     return number(row, "stopped_ns") if number(row, "members_before") else 0
@@ -244,4 +264,6 @@ def _place(row: Row) -> str:
     return f"{named(row['topic'])} ({counted(number(row, 'partitions'), 'partition')})"
 
 
-RULES: Final = (timeouts, slow_polls, storms, stops, static_restarts, lags, commits)
+RULES: Final = (
+    timeouts, slow_polls, storms, stops, static_restarts, lags, commits, moved_coordinators,
+)  # fmt: skip

@@ -17,6 +17,7 @@ from kdissect.analysis.summary.arrow_columns import (
     text_groups,
     texts,
 )
+from kdissect.rules.coordinators import Coordinators
 
 NO_ACKS_FIELD: Final = 9  # acks are -1, 0 or 1
 ALL: Final = -1
@@ -78,6 +79,7 @@ class Indicators:
         # Unanswered requests of the last second so far: time, connection and API.
         self._young: list[tuple[int, int, str]] = []
         self._open: set[int] = set()  # connections at the end of the capture
+        self.coordinators = Coordinators()
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count a batch."""
@@ -154,6 +156,7 @@ class Indicators:
             self._hung_up[id_] = (str(client), f"{broker}:{port}")
 
     def _add_exchanges(self, batch: pa.RecordBatch) -> None:
+        self.coordinators.add_exchanges(batch)
         self._add_young(batch)
         if len(self._at_work) < MOST_LOOKERS:
             self._add_lookers(batch)
@@ -270,6 +273,7 @@ class Indicators:
         return max(self.furthest_behind, *behind, 0)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
+        self.coordinators.add_connections(batch)
         self.resets += int(is_set(batch, "rst_by").sum())
         self.silent += int((integers(batch, "exchanges", 0) == 0).sum())
         self._add_hung_up(batch)
