@@ -68,7 +68,7 @@ SYMPTOMS: Final = {
         "broker-stalls", "failover-blackout", "produce-sent-again", "plaintext-on-tls-port",
     ),
     "connection-churn": ("authentication-fails", *MISMATCHES, "idle-connections-closed"),
-    "connections-reset": ("authentication-fails", *MISMATCHES),
+    "connections-reset": ("authentication-fails", *MISMATCHES, "failover-blackout"),
     "connections-encrypted": ("tls-on-plaintext-port",),
     "advertised-listener-unreachable": ("idle-connections-closed", "broker-refuses-connections"),
     "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
@@ -94,6 +94,8 @@ CERTAIN: Final = frozenset((
     *MISMATCHES, "round-trip-makes-latency", "connection-churn",
 ))  # fmt: skip
 STALLS: Final = "broker-stalls"
+NETWORK: Final = "network-makes-p99"
+FEW_SEGMENTS: Final = 10
 SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
 ONLY_IN_ALL: Final = ("may-lose-records",)
 SHOWN: Final = 8
@@ -198,6 +200,8 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
     ):
         # The missing part is responses.
         return True
+    if finding.id == NETWORK:
+        return is_filled_link(finding, found) or is_of_lost_leaders(finding, found)
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stalls holds all requests.
         is_held = REPLICATED.issuperset(finding.concerns["apis"]) or (
@@ -219,6 +223,23 @@ def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:
         set(one.concerns["brokers"]) - {stall.concerns["broker"]}
         for one in found
         if one.id == "broker-refuses-connections"
+    )
+
+
+def is_filled_link(network: Finding, found: Sequence[Finding]) -> bool:
+    """Whether all clients that lose packets are those that fill a link."""
+    return any(
+        set(network.concerns["clients"]) <= set(one.concerns["clients"])
+        for one in found
+        if one.id == "client-fills-link"
+    )
+
+
+def is_of_lost_leaders(network: Finding, found: Sequence[Finding]) -> bool:
+    """Whether clients waited for new leaders, and a few segments were retransmitted meanwhile."""
+    is_little = (network.numbers["retransmitted_segments"] or 0) < FEW_SEGMENTS
+    return is_little and any(
+        one.id == "failover-blackout" and one.severity == PROBLEM for one in found
     )
 
 

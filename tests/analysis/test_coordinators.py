@@ -1,14 +1,18 @@
 """A coordinator that moves, as the clients of a group saw it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kdissect.rules.coordinators import ENOUGH, STOP_NS, Coordinators, Move
+from kdissect.rules.engine import judge
+from kdissect.rules.finding import WARNING
 from kdissect.rules.indicators import Indicators
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
+from tests.analysis.made_findings import ids, seen
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -29,8 +33,8 @@ def beats(
     ]  # fmt: skip
 
 
-def moves(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Move]:
-    """What is found where connection N leads to broker N; its row comes first, or last."""
+def signs_of(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Indicators]:
+    """Those where connection N leads to broker N; its row comes last, or first."""
     ends = [
         {"connection_id": number, "broker_ip": f"10.0.0.{number}", "broker_port": 9092}
         for number in brokers
@@ -42,9 +46,15 @@ def moves(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Move]:
         for table in order:
             schema = arrow_schema(TABLES[table])
             signs.add(table, pa.RecordBatch.from_pylist(batches[table], schema))
-        found.append(signs.coordinators.moves())
-    assert found[0] == found[1]
-    return found[0]
+        found.append(signs)
+    return found
+
+
+def moves(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Move]:
+    """What is found, whatever came first."""
+    last, first = (signs.coordinators.moves() for signs in signs_of(*rows, brokers=brokers))
+    assert last == first
+    return last
 
 
 BEFORE = beats(1, 0, 500, 1000)
@@ -58,6 +68,19 @@ def test_members_that_get_no_answer_until_another_broker_takes_over() -> None:
     assert (move.last_ns, move.first_ns) == (START + 1_001_000_000, START + 4_501_000_000)
     assert move.clients == ("m-1", "m-2")
     assert move.packet == 4500
+
+
+def test_the_finding_says_who_waited_for_how_long() -> None:
+    errors = [{"error": "NOT_COORDINATOR", "errors": 9, "exchanges": 9, "clients": 1}]
+    (signs, _) = signs_of(*BEFORE, *beats(2, 4500))
+    found = judge(replace(seen(errors=errors), signs=signs))
+    assert ids(found) == ["coordinator-moved"]
+    assert found[0].severity == WARNING
+    assert found[0].packet == 4500
+    assert found[0].text == (
+        "The coordinator of group g moved from 10.0.0.1:9092 to 10.0.0.2:9092: m-1 got no "
+        "answer of it for 3.5 s, where one came every 500 ms before"
+    )
 
 
 @pytest.mark.parametrize("api", ["OffsetCommit", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"])

@@ -9,7 +9,7 @@ from kdissect.analysis.summary.counters import ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow
 from kdissect.rules.catalogue import ERROR, KINDS
 from kdissect.rules.compiled_sql import names
-from kdissect.rules.engine import RULES, few, judge
+from kdissect.rules.engine import RULES, few, is_symptom, judge
 from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING, Finding
 from tests.analysis.made_findings import (
     MS,
@@ -356,6 +356,27 @@ def test_the_network_is_told_when_it_loses() -> None:
         "The network makes up to 90 % of p99 of svc-7 at 10.1.2.3: 300 ms, 30 ms without the 9 "
         "exchanges with retransmissions or full windows"
     ]
+
+
+@pytest.mark.parametrize(
+    ("other", "concerns", "severity", "segments", "is_said"),
+    [
+        ("failover-blackout", {}, PROBLEM, 9, False),
+        ("failover-blackout", {}, PROBLEM, 10, True),
+        ("failover-blackout", {}, NOTICE, 9, True),
+        ("client-fills-link", {"clients": ["svc-7", "svc-8"]}, WARNING, 300, False),
+        ("client-fills-link", {"clients": ["svc-8"]}, WARNING, 300, True),
+    ],
+)
+def test_the_network_is_not_told_where_it_is_a_consequence(
+    other: str, concerns: dict[str, Any], severity: str, segments: int, is_said: bool
+) -> None:
+    network = Finding(
+        "network-makes-p99", PROBLEM, "", {"retransmitted_segments": segments},
+        {"clients": ["svc-7"]}, None, None, None,
+    )  # fmt: skip
+    cause = Finding(other, severity, "", {}, concerns, None, None, None)
+    assert is_symptom(network, [cause, network]) is not is_said
 
 
 @pytest.mark.parametrize(
@@ -822,6 +843,7 @@ def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
         "receiver-does-not-read", "acks-0-records-lost", "advertised-listener-unreachable",
         "tls-on-plaintext-port", "plaintext-on-tls-port", "client-fills-link",
         "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
+        "coordinator-moved",
     }  # fmt: skip
     codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}
     assert codes | elsewhere == set(KINDS)
