@@ -1,4 +1,4 @@
-"""Which modules are compiled, and when: KDISSECT_COMPILE is 1 (default), 0 or require.
+"""Build of the compiled modules; KDISSECT_COMPILE is 1 (default), 0 or require.
 
 1 compiles when a C compiler works and says so when not; require fails without one. The modules are
 ordinary Python; mypyc makes one C library of them all, so that calls between them are direct.

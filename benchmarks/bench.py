@@ -25,7 +25,7 @@ NEEDED = {"peers": "tshark", "profiles": "perf"}
 
 
 def parts_of(workload: Workload, asked: list[str]) -> list[str]:
-    """What of that is measured of a workload."""
+    """Parts to measure of a workload."""
     has = {
         "peers": bool(workload.peers),
         "jobs": bool(workload.jobs_target),

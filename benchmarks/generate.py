@@ -133,7 +133,7 @@ class Conversation:
 
 
 class Wanted(NamedTuple):
-    """Which exchanges of the seed: all APIs and clients when there are none here."""
+    """Filter of the seed's exchanges; all APIs and clients when empty."""
 
     apis: frozenset[str] = frozenset()
     min_size: int = 0  # of request and response together, bytes
@@ -141,7 +141,7 @@ class Wanted(NamedTuple):
     has_greeting: bool = True  # ApiVersions stays, as a client begins with it
 
     def has(self, exchange: kdissect.DissectedExchange, size: int) -> bool:
-        """Whether this one is wanted."""
+        """Return whether this one is wanted."""
         if self.clients and exchange.client_id not in self.clients:
             return False
         if self.has_greeting and exchange.api == "ApiVersions":
@@ -150,7 +150,7 @@ class Wanted(NamedTuple):
 
 
 def seed_exchanges(seed: Path, wanted: Wanted) -> list[list[Timed]]:
-    """What is wanted of every connection of the seed that has more of it than a greeting."""
+    """Select exchanges from each connection of the seed that has more than a handshake."""
     found: dict[int, list[Timed]] = {}
     for exchange in kdissect.dissect(str(seed)):
         frames = (

@@ -102,7 +102,7 @@ def per_unit(path: HotPath, compiled: str) -> float:
 
 
 def built_with(compiled: str) -> dict[str, str]:
-    """What a count depends on besides the code."""
+    """Environment that a count depends on besides the code."""
     place = Path(compiled) if compiled else Path(_installed())
     libraries = [file for file in place.glob("*__mypyc*.so") if file.is_file()]
     said = COMPILER.search(libraries[0].read_bytes()) if libraries else None
@@ -130,7 +130,7 @@ def _installed() -> str:
 
 
 def compared(found: dict[str, int], accepted: dict[str, int]) -> list[str]:
-    """What needs more instructions than was accepted, or was never accepted, in words."""
+    """Messages for counts above the accepted ones, or without one."""
     unknown = [f"{name}: never accepted" for name in found if name not in accepted]
     return unknown + [
         f"{name}: {count} instructions, accepted are {accepted[name]}"
@@ -141,7 +141,7 @@ def compared(found: dict[str, int], accepted: dict[str, int]) -> list[str]:
 
 
 def differences(here: dict[str, str], accepted: dict[str, str]) -> list[str]:
-    """What is not as it was when the counts were accepted, in words."""
+    """Messages for differences from the environment of the accepted counts."""
     return [
         f"{name} is {here[name]}, the counts were accepted with {accepted[name]}"
         for name in here

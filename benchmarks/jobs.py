@@ -14,7 +14,7 @@ JOBS = (1, 2)
 
 
 def measured(workload: Workload, capture: Path, compiled: str, rounds: int) -> dict[str, Any]:
-    """What is kept of one workload."""
+    """Measure one workload and keep the result."""
     programs = [with_jobs(workload, jobs, compiled) for jobs in JOBS]
     runs = timing.in_turn(programs, capture, rounds)
     figures = {name: timing.figures(of_one) for name, of_one in runs.items()}

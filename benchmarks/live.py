@@ -41,7 +41,7 @@ FIRST_RATES = {"tcpdump": 160_000, "ring": 80_000, "scapy": 10_000, "tshark": 10
 
 
 def capture_of(options: argparse.Namespace, name: str) -> Path:
-    """What is sent over and over."""
+    """Traffic that is sent in a loop."""
     seed = recorded(name, options.directory)
     size = ("--megabytes", str(options.megabytes), "--connections", "8")
     return made(options.scratch / f"{name}.pcap", seed, (*WORKLOADS[name], *size))
@@ -86,7 +86,7 @@ def told(name: str, step: Step) -> None:
 
 
 def kept(held: Held) -> dict[str, Any]:
-    """What is kept of a search."""
+    """Result of a search."""
     return {
         "held": None if held.best is None else flat(held.best),
         "is_senders_limit": held.is_senders_limit,
@@ -127,7 +127,7 @@ def needed(options: argparse.Namespace, asked: list[str]) -> list[str]:
 
 
 def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """What is found in one of them."""
+    """Count the exchanges in one output."""
     if name == "rates":
         return rates(options)
     if name == "broker":

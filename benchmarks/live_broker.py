@@ -102,7 +102,7 @@ class Bench:
 
 @contextmanager
 def on_first_core() -> Iterator[None]:
-    """What is started meanwhile stays on it."""
+    """Pin processes started meanwhile to one CPU."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {int(FIRST_CORE)})
     try:

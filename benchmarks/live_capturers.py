@@ -39,7 +39,7 @@ class Counted(NamedTuple):
 
 
 class Capturer(NamedTuple):
-    """How one is started; ``{}`` is the interface, ``{out}`` a new directory."""
+    """Command of a capturer; ``{}`` is the interface, ``{out}`` a new directory."""
 
     name: str
     command: tuple[str, ...]
@@ -82,7 +82,7 @@ def tshark() -> Capturer:
 
 
 def said_by_tcpdump(said: str, _: Path) -> Counted:
-    """Those written; dropped are those that the kernel had no room for."""
+    """Packets written, and those that the kernel dropped."""
     return Counted(
         number(r"(\d+) packets? captured", said), number(r"(\d+) packets? dropped", said)
     )
@@ -99,7 +99,7 @@ def said_by_tshark(said: str, scratch: Path) -> Counted:
 
 
 def dissected(_: str, scratch: Path) -> Counted:
-    """Those of all connections in its tables, and those that its problems say are lost.
+    """Packets of all connections in its tables, and lost ones according to its problems.
 
     Connections are where they ended, or with those that are open at the end of the last rotation.
     """
@@ -123,6 +123,6 @@ def packets_of(file: Path) -> int:
 
 
 def number(pattern: str, said: str) -> int:
-    """What stands there; 0 where it does not."""
+    """Number found by the pattern; 0 if absent."""
     found = re.search(pattern, said)
     return int(found[1]) if found else 0

@@ -30,7 +30,7 @@ KEPT_RATE = 0.97  # a sender that is slower than this share of the rate is at it
 
 
 class Step(NamedTuple):
-    """What was sent and what was captured.
+    """Sent and captured amounts.
 
     `rate` was asked for; `arrived` came to the interface. `cpu_seconds` are those between the first
     packet and `behind` seconds after the last, when nothing was left to do.
@@ -48,13 +48,13 @@ class Step(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether all packets came out, soon."""
+        """Return whether all packets came out, soon."""
         is_soon = self.behind <= BEHIND_SECONDS
         return is_soon and not self.dropped and self.packets >= self.arrived - self.slack
 
     @property
     def is_senders_limit(self) -> bool:
-        """Whether the sender could not send as much."""
+        """Return whether the sender could not send as much."""
         return self.sent.packets / self.sent.seconds < self.rate * KEPT_RATE
 
 
@@ -82,7 +82,7 @@ class Captured:
         return (self.scratch / "said").read_text(errors="replace")
 
     def cpu_seconds(self) -> float:
-        """Of it and all that it started."""
+        """CPU time of a process and its descendants."""
         return sum(cpu_seconds(process) for process in tree(self.process.pid))
 
     def peak_bytes(self) -> int:
@@ -189,7 +189,7 @@ def tree(process: int) -> list[int]:
 
 
 def cpu_seconds(process: int) -> float:
-    """Of one process, with its threads; 0 when it is gone."""
+    """CPU time of one process with its threads; 0 when it is gone."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -64,13 +64,13 @@ def sampled(one: Captured, seconds: float) -> list[Sample]:
 
 
 def warm(samples: list[Sample]) -> list[Sample]:
-    """Those after the warm-up."""
+    """Samples after the warm-up."""
     begin = samples[-1][0] * WARM_UP_SHARE
     return [one for one in samples if one[0] >= begin]
 
 
 def growth(samples: list[Sample]) -> float:
-    """By what share the last third is more than the first; medians, as rotations come and go."""
+    """Relative growth from the first to the last third, by medians because of rotations."""
     third = max(1, len(samples) // 3)
     first, last = (
         statistics.median(size for _, size in part) for part in (samples[:third], samples[-third:])

@@ -31,7 +31,7 @@ Kept = dict[str, Any]
 
 
 def read() -> Kept:
-    """What is kept; empty when nothing was measured yet."""
+    """Stored results; empty when nothing was measured yet."""
     return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
@@ -58,7 +58,7 @@ def rates(kept: Kept) -> list[str]:
 
 
 def cells(found: Kept, name: str) -> list[str]:
-    """What stands behind the name of a capturer."""
+    """Suffix of a capturer's name."""
     held = found[name]["held"]
     if held is None:
         return ["none was held", *[""] * 6]
@@ -79,7 +79,7 @@ def packets_a_second(step: Kept) -> float:
 
 
 def ratio(found: Kept, name: str, other: str) -> float:
-    """How many times as much as the other; 0 where one of them held nothing."""
+    """Ratio of the two; 0 where one of them held nothing."""
     both = [found.get(one, {}).get("held") for one in (name, other)]
     if name == other or None in both:
         return 0.0
@@ -92,7 +92,7 @@ def shown_ratio(found: Kept, name: str, other: str) -> str:
 
 
 def reached(found: Kept, name: str) -> str:
-    """Of kdissect with its ring, beside what was to be reached."""
+    """Results of kdissect with its ring next to the targets."""
     if name != "ring":
         return ""
     beside = (("tcpdump", OF_TCPDUMP), ("tshark", OF_TSHARK))
@@ -103,7 +103,7 @@ def reached(found: Kept, name: str) -> str:
 
 
 def broker(kept: Kept) -> list[str]:
-    """What the broker does with and without."""
+    """Throughput of the broker with and without capture."""
     found = kept.get("broker", {}).get("found", {})
     lines = [
         "| | over the loopback, MB/s | of all rounds | round by round | from, to "
@@ -138,7 +138,7 @@ def beside(without: list[float], name: str, one: Kept) -> list[str]:
 
 
 def memory(kept: Kept) -> list[str]:
-    """How memory went, and whether all packets were seen."""
+    """Memory over time, and whether all packets were seen."""
     found = kept.get("memory", {}).get("found", {})
     if not found:
         return ["Not measured yet."]
@@ -163,7 +163,7 @@ def memory(kept: Kept) -> list[str]:
 
 
 def soak(kept: Kept) -> list[str]:
-    """What clients counted, what of it is in the tables, and what was done meanwhile."""
+    """Counts of the clients and of the tables, and the faults injected meanwhile."""
     found = kept.get("soak", {}).get("found", {})
     if not found:
         return ["Not measured yet."]
@@ -179,7 +179,7 @@ def soak(kept: Kept) -> list[str]:
 
 
 def panels(kept: Kept) -> list[Panel]:
-    """What share is lost at which rate, a panel for each workload."""
+    """Chart of loss by rate, a panel for each workload."""
     return [
         Panel(
             f"Lost, {workload}",

@@ -33,7 +33,7 @@ MESSAGE = np.dtype(  # struct mmsghdr
 
 
 class Sent(NamedTuple):
-    """What was sent, and how long it took."""
+    """Amount sent and the time it took."""
 
     packets: int
     bytes: int

@@ -33,7 +33,7 @@ Kept = dict[str, Any]
 
 
 def targets(kept: Kept) -> list[str]:
-    """What was to be reached beside what is."""
+    """Targets next to results."""
     lines = ["| what | target | measured | |", "|---|---|---|---|"]
     for name, workload in in_order(kept.get("workloads", {})):
         programs = workload["programs"]
@@ -66,7 +66,7 @@ def targets(kept: Kept) -> list[str]:
 
 
 def in_order(of_workloads: Kept) -> list[tuple[str, Any]]:
-    """What is kept of each workload, in the order they are listed in."""
+    """Stored results of each workload, in the order of the list."""
     return [
         (workload.name, of_workloads[workload.name])
         for workload in WORKLOADS
@@ -137,7 +137,7 @@ def jobs(kept: Kept) -> list[str]:
 
 
 def faster(programs: Kept) -> float:
-    """How many times less time passes with two processes."""
+    """Speed-up by two processes, by the clock."""
     return float(programs["1"]["seconds"] / programs["2"]["seconds"])
 
 
@@ -182,7 +182,7 @@ def others(point: Kept) -> str:
 
 
 def profiles(kept: Kept) -> list[str]:
-    """Where the time goes, a column a workload, and the floor."""
+    """Profile: a column a workload, and the floor."""
     found = dict(in_order(kept.get("profiles", {})))
     stages: dict[str, float] = {}
     for one in found.values():
@@ -219,7 +219,7 @@ def instructions() -> list[str]:
 
 
 def circumstances(measured: Any, where: str = "one core") -> list[str]:
-    """When and where, in a sentence for each that differs, with the highest load of them."""
+    """Date and machine in a sentence for each that differs, with the highest load."""
     loads: dict[str, float] = {}
     for one in measured:
         at = one["circumstances"]
@@ -237,7 +237,7 @@ def circumstances(measured: Any, where: str = "one core") -> list[str]:
 
 
 def ratio(programs: Kept, name: str) -> float:
-    """How many times less CPU time than tshark; 0 when tshark did not run."""
+    """CPU time of tshark divided by that of kdissect; 0 when tshark did not run."""
     if "tshark" not in programs:
         return 0.0
     base, own = programs["tshark"]["cpu_seconds"], programs[name]["cpu_seconds"]
@@ -245,7 +245,7 @@ def ratio(programs: Kept, name: str) -> float:
 
 
 def rate(workload: Kept) -> str:
-    """What the compiled one does in a second: rows of the table told, else megabytes."""
+    """Throughput of the compiled build: rows of the table if it is known, else megabytes."""
     figures = workload["programs"]["compiled"]
     table = workload["rate"][0]
     if table:

@@ -66,7 +66,7 @@ def programs(workload: Workload, plain: str, compiled: str) -> list[Program]:
 def measured(
     workload: Workload, capture: Path, plain: str, compiled: str, rounds: int
 ) -> dict[str, Any]:
-    """What is kept of one workload."""
+    """Measure one workload and keep the result."""
     found = programs(workload, plain, compiled)
     starts = beginnings(found, capture)
     runs = timing.in_turn(found, capture, rounds, once=ONCE)

@@ -1,4 +1,4 @@
-"""Where the time of each workload goes, and what no program could save; for `benchmarks.bench`.
+"""Profile of each workload, and the floor that no program can avoid; for `benchmarks.bench`.
 
 `perf record` samples the compiled kdissect by the CPU clock; a sample belongs to the stage whose
 code ran, known by the symbol (mypyc's are called after the module) or the library. The floor is
@@ -60,7 +60,7 @@ def modules() -> dict[str, str]:
 
 
 def stage_of(library: str, symbol: str, known: dict[str, str]) -> str:
-    """Where a sample belongs."""
+    """Part of the program that a sample belongs to."""
     if "kdissect" in library:
         names = symbol.removeprefix("CPyDef_").removeprefix("CPyPy_").split("___")
         for name in (names[0], names[1] if len(names) > 1 else ""):
@@ -118,7 +118,7 @@ def copying_seconds(size: int) -> float:
 
 
 def measured(workload: Workload, capture: Path, compiled: str) -> dict[str, Any]:
-    """What is kept of one workload."""
+    """Profile one workload and keep the result."""
     timing.warm(capture)
     size = capture.stat().st_size
     program = peers.kdissect("compiled", workload.tables, compiled)

@@ -1,4 +1,4 @@
-"""What is still found in captures with faults: kdissect beside tshark; writes docs/limits.md.
+"""Recovery from faulty captures, kdissect compared with tshark; writes docs/limits.md.
 
     python -m benchmarks.recovery [--exchanges 3000] [--seeds 4] [--keep-tshark]
 
@@ -102,7 +102,7 @@ def prolonged(talk: Talk, rounds: int, source: random.Random) -> Talk:
 
 
 def usable(talk: Talk) -> bool:
-    """Whether all its frames are of exchanges, so that it can be said again."""
+    """Return whether all its frames are of exchanges, so that it can be said again."""
     frames = len(talk.frames[CLIENT]) + len(talk.frames[BROKER])
     parts = sum(1 if true.response is None else 2 for true in talk.truth)
     return len(talk.truth) >= LEAST and frames == parts
@@ -134,7 +134,7 @@ class Scenario(NamedTuple):
 
 
 def lossy(share: float) -> Callable[[list[Wire], random.Random], list[Wire]]:
-    """That share of the packets is missing."""
+    """Drop this share of the packets."""
     return lambda wires, source: [wire for wire in wires if source.random() >= share]
 
 
@@ -207,7 +207,7 @@ SCENARIOS = (
 
 @dataclass
 class Found:
-    """What one program found of the exchanges of a capture; `false` is what it made up."""
+    """Exchanges of a capture that one program found; `false` counts invented ones."""
 
     right: int = 0
     partitions: int = 0
@@ -297,7 +297,7 @@ def by_kdissect(case: Case, only: int | None, totals: Found) -> None:
 
 
 def is_of_session(wrong: Wrong) -> bool:
-    """Whether a value is told by a fetch session.
+    """Return whether a value is told by a fetch session.
 
     Recorded connections are said by several at once here, so several have a session of the same
     number at one broker, which no broker gives twice: each goes on where another was.
@@ -337,7 +337,7 @@ def by_tshark(case: Case, places: list[Place], only: int | None, totals: Found) 
 
 @dataclass
 class Listed:
-    """What tshark says of one packet: requests as id, key and version; ids and request frames."""
+    """One packet as tshark decodes it: requests as id, key and version; ids and request frames."""
 
     requests: list[tuple[int, int, int]] = field(default_factory=list)
     ids: frozenset[int] = frozenset()
@@ -345,14 +345,14 @@ class Listed:
 
 
 class Packets(dict[int, Listed]):
-    """By number; nothing is said of those that are not there."""
+    """Packets by number; missing ones have no entry."""
 
     def __missing__(self, number: int) -> Listed:
         return Listed()
 
 
 def tshark(case: Case) -> Packets:
-    """What tshark says of the packets with Kafka in them."""
+    """Packets with Kafka as tshark decodes them."""
     packets = packets_of(case.wires)
     with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
         written = [

@@ -9,7 +9,7 @@ FILE = ROOT / "benchmarks" / "results.json"
 
 
 def read() -> dict[str, Any]:
-    """What is kept; empty when nothing was measured yet."""
+    """Stored results; empty when nothing was measured yet."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return found
 

@@ -42,7 +42,7 @@ def make_ring(capture: Path, directory: Path, copies: int, file_size: int) -> li
 
 
 def record_offsets(records: bytearray) -> Offsets:
-    """Where the packet records start."""
+    """Offset of the first packet record."""
     found = []
     at = 0
     lengths = struct.Struct("<8xI")

@@ -61,7 +61,7 @@ def over_connections(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def point(capture: Path, own: Program, rounds: int, others: list[Program]) -> dict[str, Any]:
-    """What is kept of one capture, which is removed."""
+    """Measure one capture, which is then removed, and keep the result."""
     size = capture.stat().st_size
     runs = timing.in_turn([own], capture, rounds) | timing.in_turn(others, capture, 1)
     capture.unlink()
@@ -72,7 +72,7 @@ def point(capture: Path, own: Program, rounds: int, others: list[Program]) -> di
 
 
 def numbers(text: str) -> list[int]:
-    """Those of a list with commas."""
+    """Items of a comma-separated list."""
     return [int(part) for part in text.split(",") if part]
 
 

@@ -184,7 +184,7 @@ def told(what: str, *batches: dict[str, Any]) -> None:
 
 
 def measured(options: argparse.Namespace, section: str) -> Iterator[dict[str, Any]]:
-    """What is kept of a section, whenever there is more of it."""
+    """Store a section each time it grows."""
     if section == "scaling":
         yield scaling(options)
         return

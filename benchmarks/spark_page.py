@@ -24,7 +24,7 @@ Kept = dict[str, Any]
 
 
 def read() -> Kept:
-    """What is kept; empty when nothing was measured yet."""
+    """Stored results; empty when nothing was measured yet."""
     return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
@@ -55,7 +55,7 @@ def rates(kept: Kept) -> list[str]:
 
 
 def boundaries(kept: Kept) -> list[str]:
-    """What came together of all splits."""
+    """Totals of all splits."""
     lines = [
         "| captures | splits | boundary states | share | under 1 % | rows that waited |",
         "|---|---|---|---|---|---|",
@@ -103,7 +103,7 @@ def scaling(kept: Kept) -> list[str]:
 
 
 def reckoning(kept: Kept) -> list[str]:
-    """What larger amounts would take, by what was measured."""
+    """Extrapolation to larger amounts."""
     found = kept.get("rates", {}).get("found", {})
     chosen = {name: found[name] for name in WORKLOADS if name in found}
     each = [one["spark"]["cpu_seconds"] / one["bytes"] for one in chosen.values()]
@@ -155,7 +155,7 @@ def panels(kept: Kept) -> list[Panel]:
 
 
 def measured(found: Kept) -> list[str]:
-    """When and where."""
+    """Date and machine."""
     if "circumstances" not in found:
         return ["Not measured yet."]
     where = found["circumstances"]

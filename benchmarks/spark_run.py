@@ -23,7 +23,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
-    """Of this process and all it has started: driver, JVM, Python workers."""
+    """CPU time of this process and its descendants: driver, JVM, Python workers."""
     parents, used = {}, {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -44,14 +44,14 @@ def cpu_seconds() -> float:
 
 
 def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a worker does first."""
+    """Initialize a worker."""
     import kdissect.dataset.tasks  # noqa: F401
 
     yield from batches
 
 
 def timed(spark: Any, captures: list[str], dataset: str) -> dict[str, Any]:
-    """What one batch took, and what came of it."""
+    """Cost and output of one batch."""
     started, used = time.perf_counter(), cpu_seconds()
     outcome = dissect(spark, captures, dataset)
     if outcome.failed or outcome.broken:

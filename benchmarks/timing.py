@@ -74,7 +74,7 @@ def run(program: Program, capture: Path) -> Run:
 
 
 def environment(path: str) -> dict[str, str]:
-    """Of a process that finds the package at `path`, or installed when there is none.
+    """Environment of a process that imports the package from `path`, or the installed one.
 
     Without what else the caller told Python, like to keep no compiled sources.
     """
@@ -149,7 +149,7 @@ def on_one_core() -> Iterator[None]:
 
 
 def compiled_version(path: str) -> str:
-    """What the compiled kdissect calls itself; ends the measurement when it is not compiled."""
+    """Version of the compiled kdissect; ends the measurement when it is not compiled."""
     said = subprocess.run(
         [*KDISSECT, "--version"],
         check=True,
@@ -172,7 +172,7 @@ def copy_sources(directory: Path) -> Path:
 
 
 def circumstances() -> dict[str, Any]:
-    """When and where: what a reader must know to believe a number."""
+    """Date, machine and versions, which a reader needs to judge a number."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "revision": _said(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),

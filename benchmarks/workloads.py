@@ -1,4 +1,4 @@
-"""What is measured: captures made of recorded sessions, and what is asked of each."""
+"""Workloads: captures made of recorded sessions, and the commands run on each."""
 
 import re
 import subprocess

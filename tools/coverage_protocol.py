@@ -40,7 +40,7 @@ class Layout(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What proves a layout: writers of vectors like ``kio``, names of captures."""
+    """Evidence for a layout: writers of vectors like ``kio``, names of captures."""
 
     kind: str
     writers: frozenset[str]
@@ -71,14 +71,14 @@ def captures() -> list[Path]:
 
 
 def read_spoken() -> dict[str, Any]:
-    """What each capture speaks, by its file name."""
+    """Layouts in each capture, by its file name."""
     spoken: dict[str, Any] = json.loads(SPOKEN.read_text("utf-8")) if SPOKEN.exists() else {}
     return spoken
 
 
 @cache
 def proofs() -> dict[Layout, Proof]:
-    """What proves each layout there is, in the order of the schema's files."""
+    """Evidence for every layout, in the order of the schema's files."""
     writers: dict[Layout, set[str]] = {}
     for vector in read_vectors():
         layout = Layout(vector.name, vector.version, vector.releases)
@@ -117,7 +117,7 @@ def all_layouts() -> Iterator[tuple[Layout, str]]:
 
 
 def summary() -> dict[str, dict[str, int]]:
-    """How many layouts of each kind are proved by what."""
+    """Number of layouts by kind and evidence."""
     counts: dict[str, dict[str, int]] = {}
     for proof in proofs().values():
         count = counts.setdefault(
@@ -128,7 +128,7 @@ def summary() -> dict[str, dict[str, int]]:
 
 
 def how(proof: Proof) -> str:
-    """By what a layout is proved, in words."""
+    """Evidence for a layout in words."""
     if proof.writers:
         return "by both" if proof.captures else "by vectors"
     return "by captures" if proof.captures else "by neither"

@@ -48,12 +48,12 @@ def captures() -> list[Path]:
 
 
 def is_in_full(capture: Path) -> bool:
-    """Whether every row of a capture is committed."""
+    """Return whether every row of a capture is committed."""
     return capture.name.split(".pcap")[0] in IN_FULL
 
 
 def digest(texts: dict[str, str]) -> dict[str, Any]:
-    """What is committed of the CSV texts of a capture that is not in full."""
+    """Digest that is committed for the CSV texts of a capture too large to keep in full."""
     return {name: digest_of_table(name, text) for name, text in texts.items()}
 
 
@@ -77,7 +77,7 @@ def golden_digests() -> dict[str, dict[str, Any]]:
 
 
 def golden_path(capture: Path, table: str) -> Path:
-    """Where the golden rows of a table of a capture are."""
+    """Path of a capture's golden rows of one table."""
     return GOLDEN / capture.relative_to(CAPTURES).parent / f"{capture.name}.{table}.csv"
 
 

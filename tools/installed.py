@@ -82,7 +82,7 @@ COMMAND: Final = re.compile(r"kdissect( spark)?( [a-z]+(?![\w./*-]))?")
 
 
 class Outcome(NamedTuple):
-    """How a command line ended; `complaint` is empty when that was expected."""
+    """Result of a command line; `complaint` is empty when it was expected."""
 
     line: Line
     code: int
@@ -170,7 +170,7 @@ def on_terminal(words: list[str], directory: Path, variables: dict[str, str]) ->
 
 
 def complaint_of(code: int, text: str, expected: tuple[int, ...]) -> str:
-    """What is wrong with this ending; "" when it is as expected."""
+    """Complaint about a result; "" when it is as expected."""
     if "Traceback (most recent call last)" in text:
         return "a traceback"
     if code not in expected:

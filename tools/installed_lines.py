@@ -78,10 +78,10 @@ def extras_of(line: str) -> tuple[str, ...]:
 
 
 def is_endless(line: str) -> bool:
-    """Whether the command goes on until it is interrupted."""
+    """Return whether the command goes on until it is interrupted."""
     return bool(ENDLESS.search(line)) and "--once" not in line and "--duration" not in line
 
 
 def needs_elsewhere(line: str) -> str:
-    """What the line needs that no single machine has; "" when it can run here."""
+    """Requirement of the line that one machine cannot meet; "" when it can run here."""
     return next((reason for word, reason in ELSEWHERE.items() if word in line), "")

@@ -131,7 +131,7 @@ class Stage:
                 target.symlink_to(path)
 
     def add_tables(self, kdissect: Path) -> None:
-        """What earlier commands leave for later ones: tables, and a live capture's directory."""
+        """Files of earlier commands for later ones: tables, and a live directory."""
         self._make(kdissect, "dissect", "broker.pcapng", "-o", "tables")
         self._make(kdissect, "live", "broker.pcapng", "-o", "DIR", "--rotate", "5s")
 

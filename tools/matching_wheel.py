@@ -37,7 +37,7 @@ def matching_wheel(root: Path, directory: Path, *, compiled: bool) -> Path | Non
 
 
 def differences(root: Path, wheel: Path, *, compiled: bool) -> list[str]:
-    """What in the wheel is not as in the sources."""
+    """Differences between the wheel and the sources."""
     with zipfile.ZipFile(wheel) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     sources = package_files(root)

@@ -27,11 +27,11 @@ class Side(NamedTuple):
 
     @property
     def enter(self) -> list[str]:
-        """What a command begins with that runs in it."""
+        """Command prefix to run in the namespace."""
         return inside(self.namespace)
 
     def ip(self, command: str) -> str:
-        """What `ip` prints for a command in it."""
+        """Output of an `ip` command in the namespace."""
         return run(["ip", "-n", self.namespace, *command.split()])
 
     def sets(self, state: str) -> None:
@@ -111,7 +111,7 @@ def remove(namespace: str) -> None:
 
 
 def run(command: list[str]) -> str:
-    """What a command prints; one that fails is an error with what it said."""
+    """Output of a command; raises with its stderr if it fails."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_SECONDS, check=False
     )

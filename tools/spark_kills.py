@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def hold(directory: Path, seed: int, kills: int, master: str) -> bool:
-    """Whether the dataset of a round is right."""
+    """Return whether the dataset of a round is right."""
     directory.mkdir(parents=True)
     chance = random.Random(seed)  # noqa: S311  # when to kill is no secret
     place = Place(directory, seed)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def developer_requirements() -> list[str]:
-    """What the tests need beside kdissect."""
+    """Packages that the tests need in addition to kdissect."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     return list(extras["dev"])
@@ -40,7 +40,7 @@ def installed(python: Path, environment: Path) -> Path:
 
 
 def tested(python: Path, arguments: Sequence[str]) -> bool:
-    """Whether the tests pass on the wheel for this Python."""
+    """Return whether the tests pass on the wheel for this Python."""
     version = version_of(python)
     print(f"=== Python {version}", flush=True)
     inside = installed(python, ROOT / "build" / f"wheel-{version}")

@@ -34,7 +34,7 @@ def block(found: re.Match[str]) -> str:
 
 
 def output(command: str) -> list[str]:
-    """What a command prints on a terminal, without colours; ends the program when it fails."""
+    """Output of a command on a terminal, without colours; ends the program when it fails."""
     words = shlex.split(command)[1:]
     # A page has one form; other commands have another for pipes.
     if not words[0].startswith("captures/"):

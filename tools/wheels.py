@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def has_wheel(version: str, wheels: Iterable[Path]) -> bool:
-    """Whether a compiled wheel is for this version of Python, such as 3.12.1."""
+    """Return whether a compiled wheel is for this version of Python, such as 3.12.1."""
     tag = "cp" + "".join(version.split(".")[:2])
     return any(re.search(rf"-{tag}-{tag}-", wheel.name) for wheel in wheels)
 

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def planned_by(arguments: argparse.Namespace) -> list[stage.Planned]:
-    """What the command line names."""
+    """Recordings named on the command line."""
     every: Iterable[stage.Planned] = (
         (name, half, what, variant) for what in ALL for name, half, variant in what.named_variants()
     )

@@ -17,7 +17,7 @@ SHIFT = 0.08  # of the beginning and the end of a part, of the whole capture
 
 
 def drawn(seed: int) -> Iterator[Planned]:
-    """What is staged by this seed."""
+    """Recordings staged with this seed."""
     for what in INCIDENTS:
         if any(variant.shape != RECORDER for variant in what.variants):
             chance = random.Random(f"{seed} {what.name}")

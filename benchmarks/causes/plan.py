@@ -1,4 +1,4 @@
-"""All that is staged, in one table."""
+"""Table of all staged recordings."""
 
 from benchmarks.causes.incidents import (
     brokers,

@@ -23,7 +23,7 @@ class Said(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How a capture's page does: `rank` is the place of its cause, from 1; None when it is not
+    """Score of a capture's page: `rank` is the place of its cause, from 1; None when it is not
     said. `false` are problems and warnings that are not part of the truth.
     """
 
@@ -35,12 +35,12 @@ class Score(NamedTuple):
 
     @property
     def has_cause(self) -> bool:
-        """Whether the capture shows an incident's cause."""
+        """Return whether the capture shows an incident's cause."""
         return bool(self.truth.ids)
 
     @property
     def is_right(self) -> bool:
-        """Nothing to do for the rules."""
+        """Do nothing for the rules."""
         return (self.rank == 1 or not self.has_cause) and not self.false
 
 
@@ -72,13 +72,13 @@ def score(capture: Path, truth: Truth, page: Iterable[Said]) -> Score:
 
 
 def names_cause(one: Said, truth: Truth) -> bool:
-    """Whether a finding is the cause's, with all of its names."""
+    """Return whether a finding is the cause's, with all of its names."""
     is_id = any(is_kind(one.id, id_) for id_ in truth.ids)
     return is_id and all(entity in one.text for entity in truth.entities)
 
 
 def is_kind(id_: str, wanted: str) -> bool:
-    """Whether an id is the wanted one; error-* stands for all codes."""
+    """Return whether an id is the wanted one; error-* stands for all codes."""
     return re.fullmatch(re.escape(wanted).replace(r"\*", ".*"), id_) is not None
 
 
@@ -102,7 +102,7 @@ def score_all(captures: Sequence[Path], jobs: int = 1) -> list[Score]:
 
 
 class Totals(NamedTuple):
-    """What a half comes to."""
+    """Totals of one half."""
 
     captures: int
     with_cause: int

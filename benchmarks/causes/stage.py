@@ -202,7 +202,7 @@ class Scene:
 
 
 def stem_of(name: str) -> str:
-    """What the names of a recording's clients, groups and topics begin with."""
+    """Prefix of the names of a recording's clients, groups and topics."""
     number = sum(name.encode()) % 97
     return f"{NAMES[number % len(NAMES)]}-{number}"
 

@@ -1,4 +1,4 @@
-"""What is staged: classes of incidents with their truth, and quiet captures.
+"""Staged recordings: classes of incidents with their truth, and quiet captures.
 
 A class has variants, which differ in Kafka's version, the client's library or the group's
 protocol. Variants with an odd number are the training half; those with an even number are held

@@ -36,7 +36,7 @@ class Truth:
 
 
 def place_of(capture: Path) -> Path:
-    """Where the truth of a capture is."""
+    """Path of a capture's truth."""
     return capture.with_name(capture.name.partition(".pcap")[0] + SUFFIX)
 
 

@@ -106,7 +106,7 @@ def one_direction(capture: Path, port: int, argument: str) -> bytes:
 
 
 def one_broker(capture: Path, port: int, argument: str) -> bytes:
-    """What a tap at one broker sees: its connections with clients and other brokers."""
+    """View of a tap at one broker: its connections with clients and other brokers."""
     place = (argument, port)
     return chosen(capture, lambda packet: place in (packet.source, packet.target))
 

@@ -16,15 +16,15 @@ PEER: Final = f"^({'|'.join((*FETCHERS, *OTHERS))})$"
 
 
 def is_follower(exchanges: "ir.Table") -> "ir.BooleanValue":
-    """Whether exchanges are from a replicating broker or controller; not null."""
+    """Return whether exchanges are from a replicating broker or controller; not null."""
     return exchanges.replica_id.notnull() | by_name(exchanges, FOLLOWER)
 
 
 def is_peer(exchanges: "ir.Table") -> "ir.BooleanValue":
-    """Whether exchanges are from a broker or controller; not null."""
+    """Return whether exchanges are from a broker or controller; not null."""
     return exchanges.replica_id.notnull() | by_name(exchanges, PEER)
 
 
 def by_name(exchanges: "ir.Table", pattern: str) -> "ir.BooleanValue":
-    """Whether the client id matches the pattern; not null."""
+    """Return whether the client id matches the pattern; not null."""
     return exchanges.client_id.coalesce("").re_search(pattern)

@@ -160,7 +160,7 @@ def fingerprint_number(speakers: "ir.Table") -> "ir.IntegerValue":
 
 
 def matches(speakers: "ir.Table", one: Fingerprint) -> "ir.BooleanValue":
-    """Whether a client matches a fingerprint."""
+    """Return whether a client matches a fingerprint."""
     sent = [speakers.spoken.contains(f"|{call}|") for call in one.sent]
     never = [~speakers.spoken.contains(f"|{call}|") for call in one.never]
     named = [speakers.client_key.re_search(one.client_id)] if one.client_id else []

@@ -98,7 +98,7 @@ def states(events: "ir.Table", tables: Tables) -> "ir.Table":
 
 
 def is_cooperative_protocol(events: "ir.Table") -> "ir.BooleanValue":
-    """Whether members of a classic group keep partitions across rebalances; null if not known."""
+    """Return whether classic members keep partitions across rebalances; null if not known."""
     return events.protocol.isin(COOPERATIVE) | events.protocol.startswith("cooperative")
 
 

@@ -39,7 +39,7 @@ def blamed(rows: "ir.Table") -> "ir.Table":
 
 
 def is_first(rows: "ir.Table") -> "ir.BooleanValue":
-    """Whether it is the group's first in the capture; earlier members are unknown."""
+    """Return whether it is the group's first in the capture; earlier members are unknown."""
     return rows.generation_before.isnull()
 
 

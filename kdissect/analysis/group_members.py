@@ -116,7 +116,7 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
 
 
 def is_other_subscription(events: "ir.Table") -> "ir.BooleanValue":
-    """Whether a heartbeat of the new protocols names other topics than the last that named some."""
+    """Return whether a heartbeat (new protocols) names other topics than the last naming any."""
     is_told = events.subscription.notnull()
     own: dict[str, Any] = {"group_by": [*GROUP, "owner", is_told], "order_by": "place"}
     earlier = events.subscription.lag().over(**own)

@@ -21,12 +21,12 @@ def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table"
 
 
 def is_failed(rows: "ir.Table") -> "ir.BooleanValue":
-    """Whether a response has an error; the count is null where it was not fully captured."""
+    """Return whether a response has an error; the count is null where it was not fully captured."""
     return (rows.error_count > 0) | (rows.error_code != 0)
 
 
 def is_unanswered(rows: "ir.Table") -> "ir.BooleanValue":
-    """Whether a request got no response, in a capture that has the responses of its connection."""
+    """Return whether a request got no response though responses of its connection were captured."""
     is_captured = ~rows.decode_status.contains(RESPONSE_NOT_CAPTURED)
     return (rows.outcome == "unanswered") & is_captured.coalesce(True)
 

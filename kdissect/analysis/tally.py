@@ -22,7 +22,7 @@ Numbers = np.ndarray[Any, Any]
 
 
 class Tally(NamedTuple):
-    """By `key`, ascending: number of rows, sums of the measures, shortest and longest time.
+    """Counts by ascending `key`: rows, sums of the measures, shortest and longest time.
 
     The longest is -1 without times. `cells` are ``key * BINS + bin``, ascending, with `counts`.
     """
@@ -45,7 +45,7 @@ def tally(key: Numbers, times: Ints, *measures: Numbers) -> Tally:
 
 
 def merged(tallies: Sequence[Tally]) -> Tally:
-    """What all of them counted; there is at least one. A tally may have a key several times."""
+    """Merge one or more tallies. A tally may have a key several times."""
     key, rows, sums, shortest, longest, cells, counts = zip(*tallies, strict=True)
     ends = np.concatenate(shortest), np.concatenate(longest)
     return added(

@@ -30,7 +30,7 @@ MEANT: Final = "write moments like 14:05, 14:05:30, 2026-01-31T14:05 (all UTC) o
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text has the form of a moment."""
+    """Return whether a text has the form of a moment."""
     return bool(
         TIME_OF_DAY.fullmatch(text)
         or DATE.fullmatch(text)
@@ -39,7 +39,7 @@ def is_moment(text: str) -> bool:
 
 
 def is_range(text: str) -> bool:
-    """Whether a text has the form of a range; others may be SQL."""
+    """Return whether a text has the form of a range; others may be SQL."""
     ends = [end.strip() for end in text.split("..")]
     return len(ends) == 2 and any(ends) and all(not end or is_moment(end) for end in ends)
 

@@ -134,7 +134,7 @@ class DissectedExchange:
         return self.raw_frame(side)
 
     def raw_frame(self, side: str) -> bytes:
-        """As `frame_bytes`, without restrictions: the bytes of the capture, for tools."""
+        """Like `frame_bytes`, without restrictions: the bytes of the capture, for tools."""
         frame = self._frames[side]
         return b"" if frame is None else frame.data
 

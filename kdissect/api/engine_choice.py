@@ -59,7 +59,7 @@ def session_for(session: "SparkSession | str | None") -> "SparkSession":
 def takes_spark(
     engine: str, places: "Sequence[Place]", names: Iterable[str], notice: Notice | None
 ) -> bool:
-    """Whether Spark is used."""
+    """Return whether Spark is used."""
     if engine not in ENGINES:
         raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if engine != AUTO:

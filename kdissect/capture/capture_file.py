@@ -73,7 +73,7 @@ class CaptureFile:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the open file is uncompressed and not a pipe."""
+        """Return whether the open file is uncompressed and not a pipe."""
         return self.size is not None and self._compressed is None
 
     def open(self) -> None:
@@ -226,7 +226,7 @@ class CaptureFile:
         return batch
 
     def _can_restart(self) -> bool:
-        """Whether the file can be read a second time, which a pipe cannot."""
+        """Return whether the file can be read a second time, which a pipe cannot."""
         if isinstance(self._source, str | os.PathLike):
             return self.size is not None
         return self._source.seekable()
@@ -242,7 +242,7 @@ class CaptureFile:
 
 
 def is_regular(path: str) -> bool:
-    """Whether the path is a file that can be read again; "-" is not."""
+    """Return whether the path is a file that can be read again; "-" is not."""
     if path == STDIN:
         return False
     try:

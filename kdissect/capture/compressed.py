@@ -188,7 +188,7 @@ class CompressedReader:
         return bool(more)
 
     def _start_next_member(self) -> bool:
-        """Whether another member follows; zeros after the last one are padding."""
+        """Return whether another member follows; zeros after the last one are padding."""
         if not self._is_between:
             self._input = (self._decoder.unused_data or b"") + self._input
             self._is_between = True

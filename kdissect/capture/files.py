@@ -166,7 +166,7 @@ class Capture:
             self._files[0].start(0)
 
     def _is_readable(self, file: CaptureFile) -> bool:
-        """Whether to read the file. An empty one has no packets, the rest is read."""
+        """Return whether to read the file. An empty one has no packets, the rest is read."""
         try:
             file.look_ahead()
         except (TruncatedCapture, UnknownCaptureFormat) as error:
@@ -291,7 +291,7 @@ def listed(sources: Source | Iterable[Source]) -> list[Source]:
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:
-    """Whether the path exists but is neither file nor directory, so can be read only once."""
+    """Return whether the path is neither file nor directory, so it can be read only once."""
     there = Path(path)
     return there.exists() and not there.is_file() and not there.is_dir()
 

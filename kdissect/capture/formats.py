@@ -76,7 +76,7 @@ def make_scanner(first: bytes, capture: int = 0, first_ordinal: int = 0) -> Scan
 
 
 def is_capture(first: bytes) -> bool:
-    """Whether a file that starts with `first` has a supported format."""
+    """Return whether a file that starts with `first` has a supported format."""
     return first[:MAGIC_SIZE] in PCAP_MAGICS or first[:MAGIC_SIZE] == PCAPNG_MAGIC
 
 
@@ -95,7 +95,7 @@ def describe_content(first: bytes) -> str:
 
 
 def _looks_like_erf(first: bytes) -> bool:
-    """Whether the record length covers the header and the little-endian time is after 2001."""
+    """Return whether the length covers the header and the little-endian time is after 2001."""
     if len(first) < ERF_HEADER_SIZE:
         return False
     seconds = int.from_bytes(first[4:8], "little")

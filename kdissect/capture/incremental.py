@@ -98,7 +98,7 @@ class IncrementalCapture:
         return self._scanner_of(self._first).finish()
 
     def _recognise(self, is_end: bool) -> bool:
-        """Whether the compression, if any, is known by now."""
+        """Return whether the compression, if any, is known by now."""
         if len(self._stored) < SHORTEST_MAGIC and not is_end:
             return False
         self._is_recognised = True

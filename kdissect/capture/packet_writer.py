@@ -245,10 +245,10 @@ class PcapCopier:
         self._file.write(packet.data[packet.start : packet.end] if content is None else content)
 
     def pass_over(self, numbers: Mapping[int, int]) -> None:
-        """Nothing to do: packets depend on the link type only, which they have."""
+        """Do nothing: packets depend on the link type only, which they have."""
 
     def finish(self) -> None:
-        """Nothing to do: nothing follows the packets."""
+        """Do nothing: nothing follows the packets."""
 
 
 def described(block: Block) -> bytes:

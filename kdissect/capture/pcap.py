@@ -210,7 +210,7 @@ class PcapScanner(Scanner):
             at = candidate + 1
 
     def _confirm(self, data: bytes, at: i64) -> i64:
-        """Whether records start at `at`: CONFIRMED, REFUTED or, for lack of bytes, UNDECIDED."""
+        """Probe for records at `at`: CONFIRMED, REFUTED or, for lack of bytes, UNDECIDED."""
         size: i64 = len(data)
         first = at
         for _ in range(CONFIRMING_RECORDS):

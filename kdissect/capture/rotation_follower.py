@@ -84,7 +84,7 @@ class RotationFollower:
             del self._done[next(iter(self._done))]
 
     def _is_done(self, version: Version) -> bool:
-        """Whether it was taken; a file being compressed has no packets for a while."""
+        """Return whether it was taken; a file being compressed has no packets for a while."""
         if version.first_time_ns < NO_PACKET_NS:
             return version in self._done
         return any(done.name == version.name for done in self._done)

@@ -99,7 +99,7 @@ class Scanner:
         self.latest_ns = max(self.latest_ns, time_ns)
 
     def _is_started(self) -> bool:
-        """Whether the file's header was read."""
+        """Return whether the file's header was read."""
         raise NotImplementedError
 
     def feed(self, data: bytes) -> list[Packet]:

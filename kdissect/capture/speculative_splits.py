@@ -33,7 +33,7 @@ TRIES: Final = 4  # per place
 
 
 class Look(NamedTuple):
-    """What the beginning of a file, and samples of it, show.
+    """Properties estimated from the beginning of a file and from samples.
 
     In `seen` bytes were so many `packets`.
     """

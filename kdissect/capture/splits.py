@@ -76,7 +76,7 @@ class Split(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where reading a split ended: the next record, -1 if none starts; the context there.
+    """Position where reading a split ended: the next record (-1: none starts) and its context.
 
     `ordinal` and `number` are those of the next packet.
     """
@@ -147,7 +147,7 @@ def plan_from(split: Split, end: int, size: int = SPLIT_SIZE) -> list[Split]:
 
 
 def are_in_turn(splits: Sequence[Split]) -> bool:
-    """Whether the splits in sequence yield the same as `open_captures` does for their files.
+    """Return whether the splits in sequence yield the same as `open_captures` does for their files.
 
     This holds when no file starts before the one before it ends, and files without packets come
     last. For several compressed files, or pipes, it is unknown.
@@ -327,7 +327,7 @@ def _with_times(split: Split, scanner: AnyScanner) -> Split:
 
 
 def _is_unread(split: Split) -> bool:
-    """Whether the split has not been read for packets."""
+    """Return whether the split has not been read for packets."""
     return split.layout is None and split.end != 0
 
 

@@ -80,7 +80,7 @@ class Synchronized:
         self._take_state(state)
 
     def take_receivers(self, opener: Receiver) -> None:
-        """As `take`, for its reassembly; `opener` is the split's opener."""
+        """Like `take`, for its reassembly; `opener` is the split's opener."""
         if self.is_turned:
             opener.direction, opener.peer.direction = opener.peer.direction, opener.direction
         first = opener.peer if self.is_turned else opener
@@ -154,7 +154,7 @@ class Synchronized:
         return since[0] + then[0], since[1] + then[1]
 
     def take_framings(self, framings: list[FramingState]) -> list[FramingState]:
-        """As `take`, for the framing states."""
+        """Like `take`, for the framing states."""
         if self.is_turned:
             framings = framings[::-1]
         before = self.prefix.at

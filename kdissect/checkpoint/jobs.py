@@ -76,7 +76,7 @@ class Shared:
                     self._serve(None)
 
     def _fits(self, boundary: BoundaryState) -> bool:
-        """Whether the split ends where the next one, which may be speculative, begins."""
+        """Return whether the split ends where the next one, which may be speculative, begins."""
         reached = boundary.reached
         if boundary.split.is_last or boundary.split.is_counted or reached is None:
             return True
@@ -96,7 +96,7 @@ class Shared:
         self.splits += plan_from(wrong, end)
 
     def _has_more(self) -> bool:
-        """Whether there is a split to begin, and not too many are begun."""
+        """Return whether there is a split to begin, and not too many are begun."""
         ahead = (len(self.given) + 1) * AHEAD
         return self.next_given < min(len(self.splits), self.next_taken + ahead)
 

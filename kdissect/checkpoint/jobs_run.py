@@ -18,7 +18,7 @@ from kdissect.tables.schemas import TABLES
 
 
 class JobsRun:
-    """As `Run`, for files whose splits this process and those of `pool` dissect, which end then."""
+    """Like `Run`, for files whose splits this process and those of `pool` dissect."""
 
     def __init__(
         self, paths: Sequence[str], splits: list[Split], options: Options, pool: WorkerPool

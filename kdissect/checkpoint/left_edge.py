@@ -180,9 +180,7 @@ class LeftEdge:
         return prefix
 
     def can_synchronize(self, prefix: Prefix) -> bool:
-        """Whether the connection of the prefix no longer depends on its past, as far as can be
-        seen.
-        """
+        """Return whether the connection of the prefix visibly no longer depends on its past."""
         connection = prefix.connection
         receiver = self.streams.receiver_of(connection.flow)
         if receiver is None or receiver.connection is not connection:
@@ -313,7 +311,7 @@ def older(repeat: Repeat, synchronized: i64) -> list[Comparison] | None:
 
 
 def is_first_answered(state: ConnectionState, framings: FramingStates) -> bool:
-    """Whether an incoming response answers the first of the waiting requests.
+    """Return whether an incoming response answers the first of the waiting requests.
 
     All requests before it were answered then.
     """

@@ -104,7 +104,7 @@ class Merger:
         return corrections
 
     def has_keys(self) -> bool:
-        """Whether there are TLS keys; then data that splits could not read is tried with all."""
+        """Return whether there are TLS keys; if so, data unreadable to splits is tried with all."""
         keys = self.dissector.tls.keys
         if self._find_secrets is not None:
             add_secrets(keys, self._find_secrets())
@@ -283,7 +283,7 @@ class _Step:
         self.groups.note(number)
 
     def _is_replayed(self, connection_id: int, number: int) -> bool:
-        """Whether the whole dissects this segment of a split's connection."""
+        """Return whether the whole dissects this segment of a split's connection."""
         if self.is_all_again or connection_id in self.corrections.dropped:
             return True
         prefix = self.prefixes.get(connection_id)
@@ -479,7 +479,7 @@ class _Step:
         return self.synchronized_streams[connection_id][mark.stream & 1]
 
     def _place(self, chunk: Chunk) -> bool:
-        """Whether the chunk is of a connection that was taken over; moves it to its place here."""
+        """Return whether the chunk's connection was taken over; moves the chunk here."""
         receiver = self.streams.receiver_of(chunk.connection.flow)
         if receiver is None or receiver.connection is not chunk.connection:
             return False

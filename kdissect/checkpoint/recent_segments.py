@@ -46,7 +46,7 @@ class Rings:
         self.chunks.setdefault(last, []).extend(self.recent.latest())
 
     def answers_alike(self, repeats: list[Repeat]) -> bool:
-        """Whether a split's lookups in its known past have the same results here."""
+        """Return whether a split's lookups in its known past have the same results here."""
         for one in repeats:
             receiver = self.streams.receiver_of(one.flow)
             if receiver is None:

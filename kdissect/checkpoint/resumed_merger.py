@@ -45,7 +45,7 @@ class Resumable(Protocol):
         ...
 
     def has_keys(self) -> bool:
-        """Whether there are TLS keys."""
+        """Return whether there are TLS keys."""
         ...
 
 
@@ -206,7 +206,7 @@ def segments_again(merger: Resumable, state: Checkpoint) -> Iterator[Segment]:
 
 
 def is_waiting(segment: Segment, state: Checkpoint) -> bool:
-    """Whether the state waits for the next packet to determine the segment's time."""
+    """Return whether the state waits for the next packet to determine the segment's time."""
     return state.odd is not None and state.odd.ordinal == segment.ordinal
 
 

@@ -11,7 +11,7 @@ OF_PACKETS: Final = ("capture", "packets")
 
 
 class SplitSink(RowSink):
-    """As its base, without problems of connections whose rows do not count.
+    """Like its base, without problems of connections whose rows do not count.
 
     `suppressed` are the ids of such connections; `of_packets` are problems of the stages without
     connections, for the merger; `counts` are by connection and kind.
@@ -32,7 +32,7 @@ class SplitSink(RowSink):
         self.suppressed.discard(connection_id)
 
     def is_reported(self, problem: Problem) -> bool:
-        """Whether a problem counts here; counts it if so."""
+        """Return whether a problem counts here; counts it if so."""
         if problem.connection_id in self.suppressed:
             return False
         if problem.stage in OF_PACKETS:

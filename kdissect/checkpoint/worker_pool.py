@@ -122,7 +122,7 @@ def wanted_jobs(jobs: int) -> int:
 
 
 def is_worthwhile(packets: int, jobs: int) -> bool:
-    """Whether the files are enough work for several processes."""
+    """Return whether the files are enough work for several processes."""
     return packets >= (WORTHWHILE_PACKETS if jobs else ALWAYS_PACKETS)
 
 

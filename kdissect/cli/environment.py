@@ -11,7 +11,7 @@ HOT_MODULE = "kdissect.framing.frames"  # all are compiled or none
 
 
 def is_compiled() -> bool:
-    """Whether the hot modules are compiled as C extensions."""
+    """Return whether the hot modules are compiled as C extensions."""
     spec = importlib.util.find_spec(HOT_MODULE)
     return bool(spec and spec.origin and spec.origin.endswith(tuple(EXTENSION_SUFFIXES)))
 

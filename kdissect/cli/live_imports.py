@@ -78,7 +78,7 @@ def keep_all(modules: Collection[str], tables: Collection[str]) -> None:
 
 
 def can_import_as(user: struct_passwd, modules: Collection[str], tables: Collection[str]) -> bool:
-    """Whether that user can import and read all of it; tested in a separate process.
+    """Return whether that user can import and read all of it; tested in a separate process.
 
     A process that cannot become the user returns true: that error is not about files.
     """

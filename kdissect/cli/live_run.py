@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def has_lines(self) -> bool:
-        """Whether lines go to stdout: where no other output shows the progress."""
+        """Return whether lines go to stdout: where no other output shows the progress."""
         return self.directory is None or self.is_json
 
 

@@ -19,7 +19,7 @@ KILLED: Final = 128  # base of a shell's exit code for a killed program; the sig
 
 
 class Asked:
-    """Whether a signal ended the run."""
+    """Return whether a signal ended the run."""
 
     def __init__(self) -> None:
         self.to_stop = False

@@ -102,7 +102,7 @@ def text_pieces(data: memoryview) -> Iterator[str]:
 
 
 def is_text(data: memoryview) -> bool:
-    """Whether bytes are UTF-8."""
+    """Return whether bytes are UTF-8."""
     try:
         for _ in decoded(data):
             pass
@@ -125,7 +125,7 @@ def quoted(value: Any) -> bytes:
 
 
 def is_long(column: "pa.Array") -> bool:
-    """Whether a text or binary column has a long value."""
+    """Return whether a text or binary column has a long value."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -139,7 +139,7 @@ def is_long(column: "pa.Array") -> bool:
 
 
 def is_binary(kind: "pa.DataType") -> bool:
-    """Whether cells are stored as bytes: texts are, as UTF-8."""
+    """Return whether cells are stored as bytes: texts are, as UTF-8."""
     import pyarrow as pa
 
     types = pa.types

@@ -12,7 +12,7 @@ PLAIN: Final = ("", "dumb", "unknown")
 
 
 def has_screen() -> bool:
-    """Whether stdout is a terminal capable of full-screen output."""
+    """Return whether stdout is a terminal capable of full-screen output."""
     return (
         sys.stdout.isatty()
         and os.environ.get("TERM", "") not in PLAIN

@@ -38,7 +38,7 @@ def complete_files(sources: Iterable[str], pattern: str | None, quiet_s: float, 
 
 
 def is_quiet(modified_ns: int, quiet_s: float, now: float) -> bool:
-    """Whether an existing file has not been written to for this long."""
+    """Return whether an existing file has not been written to for this long."""
     return modified_ns >= 0 and now - modified_ns / 1e9 >= quiet_s
 
 

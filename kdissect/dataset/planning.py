@@ -215,7 +215,7 @@ def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Sp
 
 
 def are_apart(splits: Sequence[Split]) -> bool:
-    """Whether splits can be dissected independently: uncompressed files in order of time."""
+    """Return whether splits can be dissected independently: uncompressed files in order of time."""
     return all(split.layout is not None for split in splits) and are_in_turn(splits)
 
 

@@ -44,7 +44,7 @@ def default_base() -> Path:
 
 
 def is_ours(directory: Path) -> bool:
-    """Whether it is a directory owned by this user, and not a symbolic link."""
+    """Return whether it is a directory owned by this user, and not a symbolic link."""
     status = directory.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
@@ -87,7 +87,7 @@ class Staging:
             raise OutputError(f"{strange[0]}: of another user, or a link")
 
     def has(self, part: int, kind: str) -> bool:
-        """Whether the file exists."""
+        """Return whether the file exists."""
         with Below(self.directory) as below:
             return below.is_file(self._path(part, kind).name)
 
@@ -129,7 +129,7 @@ class Staging:
                 os.utime(path, follow_symlinks=False)
 
     def is_alive(self, part: int) -> bool:
-        """Whether another process appears to be working on a part."""
+        """Return whether another process appears to be working on a part."""
         path = self._path(part, "alive")
         who = self._who(part)
         try:

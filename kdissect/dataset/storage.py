@@ -49,7 +49,7 @@ class Stored(NamedTuple):
 
 
 def is_uri(location: str) -> bool:
-    """Whether a location is in a store."""
+    """Return whether a location is in a store."""
     return URI.match(location) is not None
 
 

@@ -89,7 +89,7 @@ class Stream:
 
 
 def first_time_in(location: str) -> int:
-    """As `rotation.first_time_of`, for a capture in a store; reads only its beginning."""
+    """Like `rotation.first_time_of`, for a capture in a store; reads only its beginning."""
     stream = Stream(location)
     try:
         return first_time_of(CaptureFile(cast("BinaryIO", stream), location, FIRST_SIZE))

@@ -54,7 +54,7 @@ REPLACING: Final = frozenset(("s3", "gs", "gcs", "abfs", "abfss"))
 
 
 class StoredDataset:
-    """As `Dataset`: open for one run, a context manager."""
+    """Like `Dataset`: open for one run, a context manager."""
 
     def __init__(self, location: str) -> None:
         self.directory = location

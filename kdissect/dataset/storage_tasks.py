@@ -26,7 +26,7 @@ from kdissect.system.file_names import checked_name, shortened
 
 
 class StoredTask(Task):
-    """As `Task`, with local paths; created by `mirrored`."""
+    """Like `Task`, with local paths; created by `mirrored`."""
 
     origin: Task
     directory: Path

@@ -63,7 +63,7 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
 
 
 def is_astray(one: "Broken") -> bool:
-    """Whether the file exists, and belongs to no tap."""
+    """Return whether the file exists, and belongs to no tap."""
     return one.size < 0 <= seen(one.path)[0]
 
 

@@ -31,7 +31,7 @@ def process_in(content: bytes, where: str) -> dict[str, Any]:
 
 
 def is_over(said: dict[str, Any]) -> bool:
-    """Whether the process ran on this host, and has ended."""
+    """Return whether the process ran on this host, and has ended."""
     here = this_process()
     if (said["host"], said["namespace"]) != (here["host"], here["namespace"]):
         return False

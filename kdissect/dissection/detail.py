@@ -1,4 +1,4 @@
-"""Which rows are made: all that were requested, or less while there is too much to do."""
+"""Level of detail: tables whose rows are made, fewer while load is shed."""
 
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ NO_PARTITIONS: Final = 3
 
 
 class Kept(NamedTuple):
-    """What exchanges keep at full detail, see `Exchanges`."""
+    """Parts of a message that exchanges keep at full detail, see `Exchanges`."""
 
     frames: bool
     batches: bool
@@ -87,7 +87,7 @@ class Detail:
 
 
 def lacks_frame(exchange: Exchange) -> bool:
-    """Whether bytes of an exchange were not kept because it began while bodies were left out."""
+    """Return whether an exchange began while bodies were left out, so its bytes were not kept."""
     if exchange.outcome == ORPHAN:
         return exchange.response_frame is None
     return exchange.request_frame is None

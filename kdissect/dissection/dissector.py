@@ -129,7 +129,7 @@ class Dissector:
 
     @property
     def is_behind(self) -> bool:
-        """Whether items of packets already fed wait until rows are taken."""
+        """Return whether items of packets already fed wait until rows are taken."""
         return self.sink.holds_back or (self._is_ending and not self._is_over)
 
     def _feed_from(self, packets: list[Packet], at: i64) -> i64:
@@ -225,7 +225,7 @@ class Dissector:
         self._finish()
 
     def finish_from(self) -> None:
-        """As `finish` until rows are to be taken: to be called again as long as it `is_behind`."""
+        """Like `finish` until rows are to be taken; call it again while it `is_behind`."""
         self.sink.pauses = True
         self._finish()
 

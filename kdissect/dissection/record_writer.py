@@ -57,7 +57,7 @@ class RecordWriter:
 
     @property
     def is_behind(self) -> bool:
-        """Whether records of the last exchange wait: call `step`."""
+        """Return whether records of the last exchange wait: call `step`."""
         return self._steps is not None
 
     def write(self, exchange: Exchange, partitions: Partitions) -> None:
@@ -207,7 +207,7 @@ class RecordWriter:
 
 
 def is_large(exchange: Exchange) -> bool:
-    """Whether an exchange may have very many records."""
+    """Return whether an exchange may have very many records."""
     if exchange.record_bytes > LARGE_RECORD_BYTES:
         return True
     return exchange.record_count > LARGE_RECORD_COUNT
@@ -224,7 +224,7 @@ def note_told(told: RecordScan, scan: RecordScan, batch: Batch) -> None:
 
 
 def crc_is_right(exchange: Exchange, partition: Partition, batch: Batch, scan: RecordScan) -> bool:
-    """Whether the checksums of a batch are right, and those of the messages of `scan` inside it."""
+    """Return whether the checksums of a batch, and of the messages of `scan` inside it, match."""
     if exchange.dialect:
         return check_read_set_crc(partition.records, batch, scan)
     return check_read_crc(partition.records, batch, scan)

@@ -113,7 +113,7 @@ class RowSink:
                 self.note_made(PROBLEM_BYTES)
 
     def is_reported(self, problem: Problem) -> bool:
-        """Whether a problem counts."""
+        """Return whether a problem counts."""
         return True
 
     def report(

@@ -1,4 +1,4 @@
-"""What was counted of a capture."""
+"""Totals of a capture."""
 
 from mypy_extensions import i64
 

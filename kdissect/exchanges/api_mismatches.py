@@ -45,7 +45,7 @@ TEXT_FIELDS: Final = tuple(field.name for field in FIELDS if field.is_text)
 
 
 def doubt_of(exchange: Exchange) -> i64:
-    """How doubtful the API of an exchange is."""
+    """Rate how doubtful the API of an exchange is."""
     status = exchange.status
     misfit = status & MISFIT
     if misfit == REQUEST_FAILED and exchange.outcome == ANSWERED:

@@ -87,7 +87,7 @@ class Candidates:
         return known
 
     def _tried(self, data: bytes) -> list[Candidate]:
-        """As `of`, by trying all layouts."""
+        """Like `of`, by trying all layouts."""
         if not self._layouts:
             self._layouts = response_layouts(self._plans)
         self._forget()
@@ -149,7 +149,7 @@ def layout_shape(spec: MessageSpec, version: int) -> object:
 
 
 def field_shape(field: FieldSpec, version: int) -> object:
-    """As `layout_shape`, for a field: error codes are checked, so they are not int16."""
+    """Like `layout_shape`, for a field: error codes are checked, so they are not int16."""
     inside = tuple(field_shape(one, version) for one in field.fields if version in one.versions)
     kind = "error" if field.name.endswith("ErrorCode") else field.type if not inside else ""
     nullable = bool(inside) and version in field.nullable
@@ -158,7 +158,7 @@ def field_shape(field: FieldSpec, version: int) -> object:
 
 
 def is_sensible(sink: FieldSink) -> bool:
-    """Whether a broker may have sent the decoded values."""
+    """Return whether a broker may have sent the decoded values."""
     codes = error_codes()
     if sink.top_error != NULL and sink.top_error not in codes:
         return False

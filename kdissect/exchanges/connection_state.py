@@ -241,14 +241,14 @@ def note_spoken(state: ConnectionState, key: i64) -> None:
 
 
 def has_spoken(state: ConnectionState, key: i64) -> bool:
-    """Whether `note_spoken` was called for the API."""
+    """Return whether `note_spoken` was called for the API."""
     if 0 <= key < BITS_EACH:
         return state.spoken_low >> key & 1 == 1
     return BITS_EACH <= key < 2 * BITS_EACH and state.spoken_high >> (key - BITS_EACH) & 1 == 1
 
 
 def may_see_answers(state: ConnectionState) -> bool:
-    """Whether the capture has the broker's data, or the start of that direction, without data."""
+    """Return whether the capture has data of the broker, or the start of its direction."""
     direction = 1 - state.request_direction
     counts = state.connection.counts[direction]
     is_start_seen = state.connection.start_seen[direction]

@@ -65,7 +65,7 @@ NO_PROTOCOL: Final = ("", "")
 
 
 def is_group_api(key: i64) -> bool:
-    """Whether exchanges of the API are about members of a group: 11 to 14 and the heartbeats."""
+    """Return whether the API concerns members of a group: 11 to 14 and the heartbeats."""
     return API_JOIN_GROUP <= key <= API_SYNC_GROUP or key in GROUP_HEARTBEATS
 
 

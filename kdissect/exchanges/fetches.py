@@ -79,7 +79,7 @@ class FetchSessions:
         self.size += partition_count * POSITION_BYTES + topic_count * TOPIC_BYTES
 
     def has_too_many(self) -> bool:
-        """Whether positions have to be counted, and possibly forgotten."""
+        """Return whether positions have to be counted, and possibly forgotten."""
         return self.size > self.max_size
 
     def count(self, states: list[ConnectionState]) -> bool:
@@ -238,7 +238,7 @@ def unknown_mark(positions: Positions) -> i64:
 
 
 def names_same(known: TopicPositions, cells: vec[i64], at: i64) -> bool:
-    """Whether the rows of the topic that begin at `at` have the partitions of `known`."""
+    """Return whether the rows of the topic that begin at `at` have the partitions of `known`."""
     numbers = known.cells
     topic = cells[at]
     place: i64 = 0
@@ -347,7 +347,7 @@ def settle_rows(
 
 
 def was_waiting(cells: vec[i64], at: i64, seen: i64, is_lost: bool) -> i64:
-    """Whether a partition's records were present already; `seen`: end of the log.
+    """Return whether a partition's records were present already; `seen`: end of the log.
 
     `is_lost`: an unknown offset was in a request that was missed, or overtaken.
     """

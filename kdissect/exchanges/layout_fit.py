@@ -44,7 +44,7 @@ class LayoutFit:
         self.steps: i64 = 0
 
     def request_in(self, data: bytes, start: i64, stop: i64, size: i64) -> i64:
-        """As `request` for ``data[start:stop]``, copying no more than necessary."""
+        """Like `request` for ``data[start:stop]``, copying no more than necessary."""
         stage = start + FIRST_LOOK
         while stage < stop:
             # A part that does not fit does not fit with more bytes behind it either.
@@ -56,7 +56,7 @@ class LayoutFit:
     def response_in(
         self, key: i64, version: i64, data: bytes, start: i64, stop: i64, size: i64
     ) -> i64:
-        """As `request_in`, for `response`."""
+        """Like `request_in`, for `response`."""
         stage = start + FIRST_LOOK
         while stage < stop:
             if self.response(key, version, data[start:stage], size) == NOT:
@@ -99,7 +99,7 @@ class LayoutFit:
         return self._best(plans, data, offset, size) if plans else PLAUSIBLE
 
     def may_be_response(self, data: bytes) -> bool:
-        """Whether bytes that read like a request may be a response as well.
+        """Return whether bytes that read like a request may be a response as well.
 
         A small correlation id reads as the key of Produce and a version; without a layout for it,
         nothing in the body proves it.
@@ -123,7 +123,7 @@ class LayoutFit:
         return best
 
     def _is_padded(self, plans: list[Plan], data: bytes, offset: i64) -> bool:
-        """Whether zeros follow the last field, as old clients send them behind ApiVersions v0.
+        """Return whether zeros follow the last field; old clients send them after ApiVersions v0.
 
         No more than PADDING: a body that ends early for another reason is none.
         """

@@ -1,4 +1,4 @@
-"""How the long poll of a fetch ended, and its long-poll share."""
+"""The end of a fetch's long poll, and its long-poll share."""
 
 from typing import Final
 

@@ -60,7 +60,7 @@ class MemoryBudget:
         return self.has_too_many_requests()
 
     def has_too_many_requests(self) -> bool:
-        """Whether some must be dropped."""
+        """Return whether some must be dropped."""
         return self.request_bytes > self.max_request_bytes
 
     def remove_request(self, exchange: Exchange) -> None:
@@ -82,11 +82,11 @@ class MemoryBudget:
         return cost
 
     def has_too_many(self, early_count: i64) -> bool:
-        """Whether a connection with so many early responses must drop one."""
+        """Return whether a connection with so many early responses must drop one."""
         return early_count > self.early_responses or self.frame_bytes > self.max_frame_bytes
 
     def has_room(self, held: list[Frame], frame: Frame) -> bool:
-        """Whether a connection may hold another frame beside its undecided ones."""
+        """Return whether a connection may hold another frame beside its undecided ones."""
         if len(held) >= self.undecided_frames:
             return False
         own: i64 = len(frame.data)

@@ -160,7 +160,7 @@ class OldConversation:
         return left
 
     def is_awaited(self, data: bytes, size: int, time_ns: int) -> bool:
-        """Whether a frame of `size` bytes that starts with `data` may answer a waiting request."""
+        """Return whether a frame of `size` bytes that starts with `data` can answer a request."""
         if size < 2 or len(data) < 2:
             return False
         if self.protocol != KAFKA_07:
@@ -296,7 +296,7 @@ def make_conversation(
 
 
 def fits(api: OldApi, data: bytes, missing: int) -> bool:
-    """Whether a response's bytes, of which `missing` are absent, can be those of an API."""
+    """Return whether a response's bytes, of which `missing` are absent, can be those of an API."""
     read = read_old(api.response, data)
     if missing:
         return bool(read.body)
@@ -307,7 +307,7 @@ def fits(api: OldApi, data: bytes, missing: int) -> bool:
 
 
 def fits_request(protocol: int, data: bytes, size: int) -> bool:
-    """Whether `data`, all or the first of a frame's `size` bytes, may be a request."""
+    """Return whether `data`, all or the first of a frame's `size` bytes, may be a request."""
     if protocol == KAFKA_07:
         return is_request_07(data, size)
     api = OLD_APIS[protocol].get(int.from_bytes(data[:2], "big", signed=True))

@@ -72,7 +72,7 @@ class OldWaiting:
         return index - self._head if index >= 0 else -1
 
     def has_id(self, correlation_id: int | None, time_ns: int) -> bool:
-        """Whether a request with this id was sent before this time."""
+        """Return whether a request with this id was sent before this time."""
         index = self._first_of(correlation_id)
         return index >= 0 and self._asked[index].exchange.request_start <= time_ns
 

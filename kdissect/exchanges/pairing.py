@@ -231,7 +231,7 @@ class Exchanges:
                 self.holding.add_request(exchange)
 
     def _needs_frame(self, key: i64) -> bool:
-        """Whether tables other than that of bodies need requests of an API."""
+        """Return whether tables other than that of bodies need requests of an API."""
         return key == CREATE_ACLS or (self.keeps_group_frames and is_group_api(key))
 
     def take_problems(self) -> list[Problem]:
@@ -316,7 +316,7 @@ class Exchanges:
         return self._response(state, frame)
 
     def is_convincing(self, data: bytes, size: i64, dialect: i64) -> bool:
-        """Whether `data`, all or the first of a frame's `size` bytes, is certainly a request
+        """Return whether `data`, all or the first of a frame's `size` bytes, is certainly a request
         without other evidence.
 
         A whole one must decode to its last byte; one that is not, or of a version without layout,
@@ -664,7 +664,7 @@ class Exchanges:
         return done
 
     def _may_answer(self, exchange: Exchange, early: EarlyResponse) -> bool:
-        """Whether an early response is to the newest request, whose id it has."""
+        """Return whether an early response is to the newest request, whose id it has."""
         early.tries += 1
         return may_answer(self.layout_fit, exchange, early.frame)
 

@@ -46,7 +46,7 @@ def merge_partitions(
 
 
 def merge_rows(asked: Partitions, answered: Partitions, most: i64) -> Partitions:
-    """As `merge_partitions`; rows beyond `most` are added to `unkept`."""
+    """Like `merge_partitions`; rows beyond `most` are added to `unkept`."""
     ours = answered.cells
     theirs = asked.cells
     count = answered.count
@@ -87,7 +87,7 @@ def add_within(answered: Partitions, asked: Partitions, row: i64, most: i64) -> 
 
 
 def are_same(asked: Partitions, one: i64, answered: Partitions, other: i64) -> bool:
-    """Whether topic `one` of the request is topic `other` of the response."""
+    """Return whether topic `one` of the request is topic `other` of the response."""
     return is_same_topic(
         asked.topics[one], asked.topic_ids[one], answered.topics[other], answered.topic_ids[other]
     )
@@ -101,7 +101,7 @@ def is_same_topic(one: str, one_id: bytes, other: str, other_id: bytes) -> bool:
 
 
 def merge_unordered(asked: Partitions, answered: Partitions, matched: i64, most: i64) -> Partitions:
-    """As `merge_rows`; the first `matched` of both are merged already."""
+    """Like `merge_rows`; the first `matched` of both are merged already."""
     numbers: dict[object, int] = {}
     waiting: dict[int, list[int]] = {}
     index = matched

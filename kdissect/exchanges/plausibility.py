@@ -21,7 +21,7 @@ MANY: Final = 3  # answers that repeat small ids
 
 
 def is_proof(layout_fit: LayoutFit, frame: Frame) -> bool:
-    """Whether a possible request is proof of Kafka."""
+    """Return whether a possible request is proof of Kafka."""
     data = frame.data
     if len(data) >= 10 and i64(read_i16_be(data, 8)) > 0:
         return True
@@ -29,7 +29,7 @@ def is_proof(layout_fit: LayoutFit, frame: Frame) -> bool:
 
 
 def is_answered(state: ConnectionState) -> bool:
-    """Whether the held answers have the correlation ids of the requests, in order."""
+    """Return whether the held answers have the correlation ids of the requests, in order."""
     asked: list[int] = []
     answered: list[int] = []
     for frame in state.held:

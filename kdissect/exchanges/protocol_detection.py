@@ -235,7 +235,7 @@ class ProtocolDetector(Probe):
         return found
 
     def _is_old_request(self, window: Window, start: i64, dialect: i64) -> bool:
-        """Whether a plausible size field is followed by a request from before 0.8."""
+        """Return whether a plausible size field is followed by a request from before 0.8."""
         if window.end - start < 12:
             return False
         size: i64 = i64(read_i32_be(window.data, start))
@@ -270,7 +270,7 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
 
 
 def is_alone(connection: Connection, direction: i64) -> bool:
-    """Whether nothing of the other direction can determine this one.
+    """Return whether nothing of the other direction can determine this one.
 
     A connection that is only compared with the truth waits for it: whatever its first direction is
     taken for alone, the two would not agree.
@@ -280,7 +280,7 @@ def is_alone(connection: Connection, direction: i64) -> bool:
 
 
 def is_size(data: bytes, start: i64, end: i64) -> bool:
-    """Whether a stream may start with this size field, or with too few bytes to decide."""
+    """Return whether a stream may start with this size field, or with too few bytes to decide."""
     return end - start < 4 or 0 <= i64(read_i32_be(data, start)) <= MAX_FRAME_SIZE
 
 
@@ -295,7 +295,7 @@ def first_of(window: Window, start: i64, size: i64) -> bytes:
 
 
 def is_start_07(window: Window, start: i64) -> bool:
-    """Whether a plausible size field is followed by a request of Kafka 0.7."""
+    """Return whether a plausible size field is followed by a request of Kafka 0.7."""
     if window.end - start < 12:
         return False
     size: i64 = i64(read_i32_be(window.data, start))
@@ -305,7 +305,7 @@ def is_start_07(window: Window, start: i64) -> bool:
 
 
 def is_awaited_by(old: OldConversation, window: Window, start: i64) -> bool:
-    """Whether a plausible size field is followed by a possible answer to an old request."""
+    """Return whether a plausible size field is followed by a possible answer to an old request."""
     if window.end - start < 4:
         return False
     size: i64 = i64(read_i32_be(window.data, start))

@@ -234,7 +234,7 @@ class Judge:
         return fit
 
     def _continues(self, at: i64) -> bool:
-        """Whether the frame at `at` has the client id of the connection and a next id."""
+        """Return whether the frame at `at` has the client id of the connection and a next id."""
         known = self.known
         if not known:
             return False
@@ -263,10 +263,10 @@ def flags_of(has_client: bool, is_aligned: bool, is_known: bool, is_same_kind: b
 
 
 def is_told_by_port(state: ConnectionState) -> bool:
-    """Whether only a port decides the broker's side, without contradiction so far."""
+    """Return whether only a port decides the broker's side, without contradiction so far."""
     return state.broker_side_by == "port" and state.protocol == ""
 
 
 def has_client_id(data: bytes, at: i64, seen: i64) -> bool:
-    """Whether enough of the frame at `at` was captured, and it has a client id."""
+    """Return whether enough of the frame at `at` was captured, and it has a client id."""
     return seen - at >= TOLD_SIZE and i64(read_i16_be(data, at + CLIENT_ID)) > 0

@@ -115,7 +115,7 @@ class ResponseSearch:
         return answer
 
     def find_alone(self, window: Window) -> i64:
-        """As `find`, without any request."""
+        """Like `find`, without any request."""
         tried: dict[int, int] = {}
         for start in window.starts:
             if window.is_spent:
@@ -127,7 +127,7 @@ class ResponseSearch:
         return window.hold(window.start)
 
     def _follow(self, window: Window, start: i64, tried: dict[int, int]) -> bool:
-        """Whether CHAIN whole frames that may be responses follow each other from `start` on."""
+        """Return whether CHAIN whole, plausible responses follow each other from `start` on."""
         data = window.data
         frames: list[int] = []
         at = start
@@ -168,7 +168,7 @@ class ResponseSearch:
 
 
 def is_size(window: Window, at: i64) -> bool:
-    """Whether a frame may have the size at `at`."""
+    """Return whether a frame may have the size at `at`."""
     window.work += FRAME_STEPS
     return MIN_SIZE <= i64(read_i32_be(window.data, at)) <= MAX_SIZE
 

@@ -165,7 +165,7 @@ class Login:
 
 
 def may_be_token(mechanism: str, data: bytes) -> bool:
-    """Whether a broker's frame may be a token of this mechanism."""
+    """Return whether a broker's frame may be a token of this mechanism."""
     if mechanism.startswith("SCRAM"):
         return data[:2] in (b"r=", b"v=", b"e=")
     if mechanism == "PLAIN":
@@ -176,7 +176,7 @@ def may_be_token(mechanism: str, data: bytes) -> bool:
 
 
 def is_token(data: bytes) -> bool:
-    """Whether an unmatched broker frame is a token in a frame of its own.
+    """Return whether an unmatched broker frame is a token in a frame of its own.
 
     As correlation ids all of these would be above 10^9, far more than precede a login.
     """
@@ -232,5 +232,5 @@ def kept(name: str) -> str:
 
 
 def is_long(name: str) -> bool:
-    """Whether `kept` cut this name."""
+    """Return whether `kept` cut this name."""
     return len(name) > LONGEST_KEPT

@@ -23,12 +23,12 @@ UPDATE_METADATA: Final = 6
 
 
 def has_shared_id(state: ConnectionState, exchange: Exchange) -> bool:
-    """Whether other requests of the connection may have the correlation id of this one."""
+    """Return whether other requests of the connection may have the correlation id of this one."""
     return state.repeats_ids or is_of_round(exchange)
 
 
 def is_of_round(exchange: Exchange) -> bool:
-    """Whether a controller of Kafka 0.8 may have sent it."""
+    """Return whether a controller of Kafka 0.8 may have sent it."""
     key: i64 = exchange.api_key
     return LEADER_AND_ISR <= key <= UPDATE_METADATA and exchange.api_version == 0
 
@@ -49,7 +49,7 @@ class Answer:
         self._named: dict[int, frozenset[tuple[str, int]]] = {}
 
     def may_be_to(self, exchange: Exchange) -> bool:
-        """Whether it may answer the request, by its layout and its partitions.
+        """Return whether it may answer the request, by its layout and its partitions.
 
         All of it must fit, or all that was captured of it.
         """
@@ -81,7 +81,7 @@ class Answer:
 
 
 def may_answer(layout_fit: LayoutFit, exchange: Exchange, frame: Frame) -> bool:
-    """Whether the response in `frame` may answer a request, see `Answer`."""
+    """Return whether the response in `frame` may answer a request, see `Answer`."""
     return Answer(layout_fit, frame).may_be_to(exchange)
 
 

@@ -101,11 +101,11 @@ class Window:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the steps of this search are used up."""
+        """Return whether the steps of this search are used up."""
         return self.work > self.limit
 
     def is_start(self, index: i64) -> bool:
-        """Whether a captured segment starts at `index`."""
+        """Return whether a captured segment starts at `index`."""
         places = self._start_set
         if places is None:
             places = set(self.starts)
@@ -125,7 +125,7 @@ class Window:
         return self.times[low - 1][1] if low > 0 else 0
 
     def can_wait(self, at: i64) -> bool:
-        """Whether more bytes of a frame that may start at `at` can be awaited."""
+        """Return whether more bytes of a frame that may start at `at` can be awaited."""
         return not self.is_last and (at > self.start or not self.is_full)
 
     def wait(self, at: i64, need: i64) -> i64:
@@ -186,7 +186,7 @@ class Probe:
         return window.start
 
     def is_believed(self, connection: Connection) -> bool:
-        """Whether the connection has frames at all: otherwise skipped bytes are no problem."""
+        """Return whether the connection has frames; if not, skipped bytes are no problem."""
         return True
 
     def ends_first(self, connection: Connection) -> i64:
@@ -222,7 +222,7 @@ class Waiting:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more is held."""
+        """Return whether no more is held."""
         return self.span >= WINDOW or self.cost >= MAX_COST
 
     def pay_in(self, length: i64) -> None:

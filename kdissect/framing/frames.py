@@ -135,7 +135,7 @@ class Frame:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the capture lacks sent bytes of it."""
+        """Return whether the capture lacks sent bytes of it."""
         return self.missing > 0 and not self.is_broken_off
 
 
@@ -390,7 +390,7 @@ class Frames:
                     self._held += framing.held
 
     def has_told(self, connection: Connection) -> bool:
-        """Whether too many waiting bytes were reported for the connection."""
+        """Return whether too many waiting bytes were reported for the connection."""
         return connection in self._told
 
     def set_told(self, connection: Connection) -> None:
@@ -688,7 +688,7 @@ class Frames:
         framing.waited = cost
 
     def _wait(self, framing: FramingState, window: Window) -> None:
-        """Nothing starts before `window.at`; search again with more bytes."""
+        """Skip to `window.at`, before which nothing starts; search again with more bytes."""
         waiting = framing.waiting
         dropped = max(0, min(window.at - window.start, waiting.span))
         if dropped == 0 and window.is_full:
@@ -790,11 +790,11 @@ class Frames:
 
 
 def is_first_byte(framing: FramingState, position: i64) -> bool:
-    """Whether a direction's stream starts at the position, except for a PROXY header before it."""
+    """Return whether a stream starts at the position, except for a PROXY header before it."""
     is_known = framing.connection.start_seen[framing.direction]
     return is_known and position == framing.framed and framing.skipped == 0
 
 
 def gap_is_held(gap: Gap) -> bool:
-    """Whether bytes on both sides of a hole are searched together."""
+    """Return whether bytes on both sides of a hole are searched together."""
     return gap.length < WINDOW and gap.is_exact

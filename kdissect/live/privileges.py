@@ -115,7 +115,7 @@ def check_user(name: str) -> pwd.struct_passwd | None:
 
 
 def must_drop(user: pwd.struct_passwd | None) -> bool:
-    """Whether to drop privileges: not as root without a user given.
+    """Return whether to drop privileges: not as root without a user given.
 
     It may need them for files. If it has only those to capture, as in a container, it has no other
     use for them.

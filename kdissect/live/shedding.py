@@ -151,7 +151,7 @@ class Shedder:
         return None
 
     def _is_quiet(self, status: Status, cpu: float | None) -> bool:
-        """Whether load is well below all pressure thresholds."""
+        """Return whether load is well below all pressure thresholds."""
         if status.backlog >= CALM:
             return False
         if self.max_memory is not None and status.memory >= CALM_MEMORY * self.max_memory:
@@ -195,7 +195,7 @@ class Shedder:
         self._paced = None
 
     def _relieve(self, status: Status, now_ns: int, dissector: Dissector) -> None:
-        """If memory is still exceeded: release free memory, and end silent connections."""
+        """Release free memory and end silent connections if memory is still exceeded."""
         if self.max_memory is None or status.memory <= self.max_memory:
             return
         if self._relieved_ns is not None and now_ns - self._relieved_ns < RELIEF_NS:

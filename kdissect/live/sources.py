@@ -24,7 +24,7 @@ WAYS: Final = ("auto", "ring", "scapy")
 
 @dataclass(frozen=True)
 class Asked:
-    """What to read, interfaces or files, and how.
+    """Sources to read: interfaces or files, and their options.
 
     `sources` are captures to replay, one pipe ("-"), or with `follow` one file, directory or glob
     that is still being written. For interfaces: `expression` is a pcap-filter(7) in addition to
@@ -69,7 +69,7 @@ class Asked:
 
     @property
     def is_live(self) -> bool:
-        """Whether packets arrive while they are read."""
+        """Return whether packets arrive while they are read."""
         return self.follow or bool(self.interfaces) or any(map(is_piped, self.sources))
 
 

@@ -50,7 +50,7 @@ class Notifier:
 
     @property
     def is_heard(self) -> bool:
-        """Whether a service manager is connected."""
+        """Return whether a service manager is connected."""
         return self._socket is not None
 
     def tell(self, *lines: str) -> None:

@@ -148,7 +148,7 @@ class Watcher:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether `stop` was called."""
+        """Return whether `stop` was called."""
         return self._stopping.is_set()
 
     def reopen(self) -> None:
@@ -207,7 +207,7 @@ class Watcher:
         return not self._is_late()
 
     def _is_late(self) -> bool:
-        """Whether it is stopping, and the deadline has passed."""
+        """Return whether it is stopping, and the deadline has passed."""
         if not self._stopping.is_set():
             return False
         if self._until_ns is None:

@@ -45,6 +45,6 @@ def mark_aborted(
 
 
 def is_abort_marker(data: bytes, batch: Batch) -> bool:
-    """Whether a control batch aborts a transaction."""
+    """Return whether a control batch aborts a transaction."""
     records = read_records(data, batch, MARKER_LIMIT, 1).records
     return len(records) > 0 and records[0].control_type() == ABORT

@@ -107,17 +107,17 @@ class Batch:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it was written inside a transaction (magic 2)."""
+        """Return whether it was written inside a transaction (magic 2)."""
         return self.magic == 2 and (self.attributes & TRANSACTIONAL_MASK) != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether it contains a marker of the broker instead of records (magic 2)."""
+        """Return whether it contains a marker of the broker instead of records (magic 2)."""
         return self.magic == 2 and (self.attributes & CONTROL_MASK) != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_time_ms` is a delete horizon (magic 2, log cleaner of 3.1 and later)."""
+        """Return whether `base_time_ms` is a delete horizon (magic 2, log cleaner since 3.1)."""
         return self.magic == 2 and (self.attributes & DELETE_HORIZON_MASK) != 0
 
 

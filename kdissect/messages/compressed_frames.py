@@ -296,7 +296,7 @@ def find_zstd_blocks_end(data: bytes, start: i64, end: i64) -> i64:
 
 
 def is_skippable(magic: i64) -> bool:
-    """Whether it is one of the sixteen magic numbers of frames without data."""
+    """Return whether it is one of the sixteen magic numbers of frames without data."""
     return magic & 0xFFFF_FFF0 == SKIPPABLE_MAGIC
 
 

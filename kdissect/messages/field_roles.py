@@ -23,7 +23,7 @@ ROLE_COUNT: Final = roles.NAMED_COUNT + len(request_fields.FIELDS) + len(partiti
 
 @mypyc_attr(acyclic=True)
 class RequestSlot:
-    """What `FieldSink` must know of a field to take it from the slot of its role."""
+    """Name, role and type by which `FieldSink` takes a field from a slot."""
 
     __slots__ = ("name", "role", "is_text")
 

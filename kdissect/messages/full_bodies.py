@@ -39,7 +39,7 @@ def full_body(
     limit: int = NO_LIMIT,
     unpacking: Unpacking | None = None,
 ) -> Body:
-    """As `decode_frame`, with records fields as lists of batches with their records.
+    """Like `decode_frame`, with records fields as lists of batches with their records.
 
     `names` are topics' names by id. Records of Kafka's own topics have their keys and values
     decoded. Enumerated numbers have their names beside them, see `with_names`. Values take about
@@ -62,7 +62,7 @@ def member_body(
     protocol: GroupProtocol = NO_PROTOCOL,
     limit: int = NO_LIMIT,
 ) -> Body:
-    """As `full_body` of a group API, without what `memberships` does not read.
+    """Like `full_body` of a group API, without what `memberships` does not read.
 
     That is the subscriptions in a JoinGroup response. These APIs have no records, and no numbers
     with names.

@@ -28,7 +28,7 @@ _NAMES: Final = {
 
 
 def is_interpreted() -> bool:
-    """Whether kdissect's modules are not compiled here."""
+    """Return whether kdissect's modules are not compiled here."""
     return isinstance(Reader.skip, FunctionType)
 
 

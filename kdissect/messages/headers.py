@@ -137,7 +137,7 @@ def response_layout_version(key: i64, version: i64, data: bytes) -> i64:
 
 
 def is_plausible_request(data: bytes, is_whole: bool = True) -> bool:
-    """Whether `data` may start a request: known key, version in range, printable client id.
+    """Return whether `data` may start a request: known key, version in range, printable client id.
 
     Unless it `is_whole`, the client id may extend beyond `data`.
     """

@@ -70,7 +70,7 @@ def opened_record(record: Body, topic: str | None) -> Body:
 
 
 def is_opened(topic: str) -> bool:
-    """Whether the records of a topic of this name are decoded."""
+    """Return whether the records of a topic of this name are decoded."""
     return topic in COORDINATORS or topic in METADATA or bool(mirror_layout(topic))
 
 

@@ -51,7 +51,7 @@ def decode_body(api: str | int, version: int, direction: str, data: bytes, offse
 def decode_loosely(
     api: str | int, version: int, direction: str, data: bytes, offset: int = 0
 ) -> Body:
-    """As `decode_body`, but bytes behind the last field are only counted, as ``trailing_size``."""
+    """Like `decode_body`; bytes behind the last field are only counted, as ``trailing_size``."""
     layouts = api_readers(api, version, direction, data)
     try:
         return read_first(layouts, data, offset)

@@ -230,7 +230,7 @@ def read_crc(data: bytes, start: i64) -> i64:
 
 
 def check_inner_crc(records: list[Record]) -> bool:
-    """Whether the CRC-32 of every message inside a wrapper matches the stored one."""
+    """Return whether the CRC-32 of every message inside a wrapper matches the stored one."""
     for record in records:
         # A message's own fields start behind its offset and size, with the checksum.
         stored = i64(read_i32_be(record.payload, record.start)) & 0xFFFF_FFFF
@@ -240,7 +240,7 @@ def check_inner_crc(records: list[Record]) -> bool:
 
 
 def check_messages_crc(data: bytes, batch: Batch) -> bool:
-    """Whether the CRC-32 of every message of a run, or of the wrapper, matches the stored one."""
+    """Return whether the CRC-32 of each message of a run, or of the wrapper, matches."""
     position = batch.start
     while position < batch.end:
         after = position + PREFIX_SIZE + i64(read_i32_be(data, position + 8))

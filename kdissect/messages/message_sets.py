@@ -165,7 +165,7 @@ def read_set(
 def read_set_within(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> RecordScan:
-    """As `read_set`, within the rest of the budget, which is charged for decompressed bytes.
+    """Like `read_set`, within the rest of the budget, which is charged for decompressed bytes.
 
     The caller charges the records that it converts to values.
     """
@@ -258,7 +258,7 @@ class Walk:
 
 
 def check_set_crc(data: bytes, batch: Batch) -> bool:
-    """Whether the CRC-32 of the payload of every message of a run, or of the wrapper, is right."""
+    """Return whether the payload CRC-32 of each message of a run, or of the wrapper, matches."""
     at = batch.start
     while at < batch.end:
         after = at + SIZE_SIZE + i64(read_i32_be(data, at))
@@ -270,7 +270,7 @@ def check_set_crc(data: bytes, batch: Batch) -> bool:
 
 
 def check_read_set_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
-    """As `check_set_crc`, including the checksums of messages read from a wrapper."""
+    """Like `check_set_crc`, including the checksums of messages read from a wrapper."""
     if batch.codec != 0:
         for record in scan.records:
             stored = i64(read_i32_be(record.payload, record.value_start - 4)) & 0xFFFF_FFFF
@@ -301,6 +301,6 @@ def set_end(data: bytes, start: i64, end: i64) -> i64:
 
 
 def is_whole_set(data: bytes, start: i64, end: i64) -> bool:
-    """Whether ``data[start:end]`` is messages up to its last byte, as producers send them."""
+    """Return whether ``data[start:end]`` consists of whole messages, as producers send them."""
     scan = scan_set(data, start, end, 0)
     return scan.error is None and scan.partial_size == 0

@@ -22,7 +22,7 @@ NO: Final = -1
 
 
 def is_request_07(data: bytes, size: i64) -> bool:
-    """Whether a frame of `size` bytes, of which `data` are the first, is a request of 0.7.
+    """Return whether a frame of `size` bytes, of which `data` are the first, is a request of 0.7.
 
     In an incomplete one, the topic and the partition of the first entry must be present.
     """
@@ -40,7 +40,7 @@ def is_request_07(data: bytes, size: i64) -> bool:
 
 
 def entries_fit(data: bytes, size: i64, kind: i64, count: i64) -> bool:
-    """Whether `count` entries of a MULTIFETCH or MULTIPRODUCE end where the frame does."""
+    """Return whether `count` entries of a MULTIFETCH or MULTIPRODUCE end where the frame does."""
     at: i64 = 4
     for _ in range(count):
         before = at

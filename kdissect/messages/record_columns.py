@@ -84,7 +84,7 @@ def pack_records(
 
 
 def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: RecordColumns) -> bool:
-    """As `pack_records`, without cleaning up.
+    """Like `pack_records`, without cleaning up.
 
     Positions only grow, and each byte read is checked to be inside the payload; so when the last
     field ends where its record ends, all were read inside the record.

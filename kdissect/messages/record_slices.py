@@ -30,7 +30,7 @@ WRAPPED_LIMIT: Final = 250_000
 def read_slices(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> Iterator[RecordScan]:
-    """As `records.read_within`, in consecutive scans; the last one has the error, if any."""
+    """Like `records.read_within`, in consecutive scans; the last one has the error, if any."""
     if batch.magic == 2:
         yield from slices_of_batch(data, batch, budget, limit)
     elif batch.codec == 0:
@@ -46,7 +46,7 @@ def read_slices(
 def read_set_slices(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> Iterator[RecordScan]:
-    """As `read_slices`, for a message set of Kafka 0.7, see `message_sets.read_set_within`."""
+    """Like `read_slices`, for a message set of Kafka 0.7, see `message_sets.read_set_within`."""
     if batch.codec == 0:
         for part in parts_of_run(data, batch, SIZE_SIZE):
             yield read_set_within(data, part, budget, limit)

@@ -193,7 +193,7 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
 
 
 def check_crc(data: bytes, batch: Batch) -> bool:
-    """Whether the checksums of the batch (each message of a run) match the stored ones.
+    """Return whether the checksums of the batch (each message of a run) match the stored ones.
 
     CRC-32C from the attributes on (magic 2), CRC-32 from the magic on (magic 0 and 1).
     """
@@ -204,12 +204,12 @@ def check_crc(data: bytes, batch: Batch) -> bool:
 
 
 def has_inner_crc(batch: Batch) -> bool:
-    """Whether messages in a batch have checksums of their own: those in a wrapper."""
+    """Return whether messages in a batch have checksums of their own: those in a wrapper."""
     return batch.magic != 2 and batch.codec != 0
 
 
 def check_read_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
-    """As `check_crc`, including the checksums of messages read from a wrapper."""
+    """Like `check_crc`, including the checksums of messages read from a wrapper."""
     if has_inner_crc(batch) and not check_inner_crc(scan.records):
         return False
     return check_crc(data, batch)
@@ -230,7 +230,7 @@ def unpacked_size(size: i64, limit: i64, ratio: i64) -> i64:
 def read_within(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> RecordScan:
-    """As `read_records`, within the rest of the budget, which is charged for decompressed bytes.
+    """Like `read_records`, within the rest of the budget, which is charged for decompressed bytes.
 
     The caller charges the records that it converts to values.
     """
@@ -247,7 +247,7 @@ def pack_within(
     columns: RecordColumns,
     limit: i64 = DECOMPRESSED_LIMIT,
 ) -> RecordScan:
-    """As `read_within`, but the records of a valid magic-2 batch go into `columns`.
+    """Like `read_within`, but the records of a valid magic-2 batch go into `columns`.
 
     They are charged to the budget, and `packed_count` of the scan is their number.
     """
@@ -456,7 +456,7 @@ def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[
 
 
 def read_shown(data: bytes, batch: Batch, budget: Budget, limit: i64) -> RecordScan:
-    """As `read_within`, but no more records than the allowance has room for."""
+    """Like `read_within`, but no more records than the allowance has room for."""
     most = min(budget.count, max(current().left // SHOWN_RECORD_BYTES, 0))
     own = Budget(budget.size, most)
     scan = read_within(data, batch, own, limit)

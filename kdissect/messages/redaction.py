@@ -75,7 +75,7 @@ def withholding(message: str | int, side: str) -> Iterator[None]:
 
 
 def has_secrets(message: str | int, side: str) -> bool:
-    """Whether a message may contain credentials or payload; those of an unknown API may.
+    """Return whether a message may contain credentials or payload; those of an unknown API may.
 
     `message` is the key or name of an API, or with side layout another message's name.
     """
@@ -88,7 +88,7 @@ def has_secrets(message: str | int, side: str) -> bool:
 
 
 def is_secret_config(name: object, value: object = None, is_logger: bool = False) -> bool:
-    """Whether the value of a config may be a credential.
+    """Return whether the value of a config may be a credential.
 
     It is not if Kafka's own ConfigDefs contain the name, in any release, and never as a password
     (schema/configs.tsv). That holds behind ``listener.name.LISTENER.`` and a mechanism too. With
@@ -163,7 +163,7 @@ def _redacted(
 
 
 def is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bool:
-    """Whether a field of this kind is removed; `is_secret` is of its struct."""
+    """Return whether a field of this kind is removed; `is_secret` is of its struct."""
     if kind == MESSAGE:
         return isinstance(value, bytes)
     if kind == RECORDS:
@@ -172,7 +172,7 @@ def is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bo
 
 
 def is_secret_struct(secrets: Secrets, struct: dict[str, Any], is_logger: bool) -> bool:
-    """Whether a struct is a config entry with a possibly secret value, or the metadata log's."""
+    """Return whether a config entry, also of the metadata log, may have a secret value."""
     if CONFIG in secrets.kinds.values():
         return bool(struct.get("is_sensitive")) or is_secret_config(
             struct.get("name"), struct.get("value"), is_logger

@@ -56,7 +56,7 @@ class RequestField(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a text, not an integer."""
+        """Return whether it is a text, not an integer."""
         return self.column.type == TEXT
 
 

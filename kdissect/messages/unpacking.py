@@ -42,7 +42,7 @@ class Unpacking:
         return self._given(make_budget(record_bytes, self.limit, self.ratio))
 
     def shown_budget(self, size: i64) -> Budget:
-        """As `budget`, for a body of `size` bytes that is decoded in full."""
+        """Like `budget`, for a body of `size` bytes that is decoded in full."""
         return self._given(shown_budget(size, self.limit, self.ratio))
 
     def _given(self, budget: Budget) -> Budget:

@@ -166,7 +166,7 @@ class PacketDecoder:
         return copied(segment) if segment is self._common else segment
 
     def decode_next(self, packet: Packet) -> Segment | None:
-        """As `decode`, but the next call may overwrite the segment: copy it to keep it."""
+        """Like `decode`, but the next call may overwrite the segment: copy it to keep it."""
         data = packet.data
         start = packet.start
         end = packet.end
@@ -212,7 +212,7 @@ class PacketDecoder:
         return segment
 
     def decode_rare(self, packet: Packet) -> Segment | None:
-        """As `decode`, for every packet: any link layer, tunnel, IP version, options, lengths."""
+        """Like `decode`, for every packet: any link layer, tunnel, IP version, options, lengths."""
         if packet.time_ns >= self._due_ns:
             self._give_up(packet.time_ns)
         kind, offset = read_link(packet.data, packet.start, packet.end, packet.link_type)
@@ -222,7 +222,7 @@ class PacketDecoder:
         return self._network(packet, kind, offset, packet.end, wire_end, 0)
 
     def is_waiting(self) -> bool:
-        """Whether fragments wait for others."""
+        """Return whether fragments wait for others."""
         return self._fragments.cost > 0
 
     @property

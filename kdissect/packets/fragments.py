@@ -78,7 +78,7 @@ class Whole:
         self.ordinals: list[int] = []
 
     def is_complete(self) -> bool:
-        """Whether every byte was captured, or on the wire."""
+        """Return whether every byte was captured, or on the wire."""
         return self.total >= 0 and self.declared_size() == self.total
 
     def declared_size(self) -> i64:
@@ -202,7 +202,7 @@ class Fragments:
         return overdue
 
     def is_full(self) -> bool:
-        """Whether a limit is reached, so that `take_overdue` has work to do."""
+        """Return whether a limit is reached, so that `take_overdue` has work to do."""
         return len(self._wholes) > self._maximum_packets or self._cost > self._maximum_bytes
 
     def report(self, kind: str, message: str, packet: Packet, size: i64) -> None:
@@ -258,7 +258,7 @@ def first_behind(pieces: list[Piece], place: i64) -> i64:
 
 
 def disagrees(piece: Piece, start: i64, data: bytes) -> bool:
-    """Whether bytes from `start` on differ from a piece that they overlap."""
+    """Return whether bytes from `start` on differ from a piece that they overlap."""
     low = max(piece.start, start)
     high = min(piece.start + len(piece.data), start + len(data))
     if low >= high:

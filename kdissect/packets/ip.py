@@ -118,7 +118,7 @@ def jumbo_end(data: bytes, offset: i64, end: i64, wire_end: i64) -> i64:
 
 
 def is_plain_extension(protocol: i64) -> bool:
-    """Whether a header starts with the next header's number and its own length.
+    """Return whether a header starts with the next header's number and its own length.
 
     The length is in units of 8 bytes, excluding the first 8. These are hop-by-hop, routing and
     destination options, mobility, HIP and shim6.

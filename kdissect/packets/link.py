@@ -152,7 +152,7 @@ def read_ethertype(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_known_ethertype(ethertype: i64) -> bool:
-    """Whether the payload can be analyzed."""
+    """Return whether the payload can be analyzed."""
     return is_vlan_tag(ethertype) or ethertype in (
         ETHERTYPE_IPV4,
         ETHERTYPE_IPV6,
@@ -177,7 +177,7 @@ def read_llc(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_vlan_tag(ethertype: i64) -> bool:
-    """Whether a VLAN tag and another ethertype follow: 802.1Q, 802.1ad, older QinQ."""
+    """Return whether a VLAN tag and another ethertype follow: 802.1Q, 802.1ad, older QinQ."""
     return ethertype in (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)
 
 

@@ -115,7 +115,7 @@ def read_vxlan(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_vxlan(data: bytes, offset: i64, end: i64, wire_end: i64) -> bool:
-    """Whether a UDP payload looks like VXLAN: its header, and IP that fits in."""
+    """Return whether a UDP payload looks like VXLAN: its header, and IP that fits in."""
     frame = offset + VXLAN_HEADER_SIZE
     # The header, an Ethernet header and one byte of IP.
     if frame + 15 > end:
@@ -226,7 +226,7 @@ def read_unlabelled(data: bytes, offset: i64, end: i64, wire_end: i64) -> tuple[
 
 
 def is_frame(data: bytes, offset: i64, end: i64) -> bool:
-    """Whether `offset` may be an Ethernet frame with an ethertype that is analyzed."""
+    """Return whether `offset` may be an Ethernet frame with an ethertype that is analyzed."""
     if offset + 14 > end:
         return False
     ethertype: i64 = data[offset + 12] << 8 | data[offset + 13]
@@ -234,7 +234,7 @@ def is_frame(data: bytes, offset: i64, end: i64) -> bool:
 
 
 def ip_fits(data: bytes, offset: i64, end: i64, wire_end: i64) -> bool:
-    """Whether the IP header at `offset` declares no more bytes than were on the wire."""
+    """Return whether the IP header at `offset` declares no more bytes than were on the wire."""
     room = wire_end - offset
     if end - offset < 8:
         return room >= 20

@@ -42,7 +42,7 @@ def read_radiotap(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
 
 
 def is_padded(data: bytes, start: i64, end: i64) -> bool:
-    """Whether the radiotap header declares padding after the 802.11 header."""
+    """Return whether the radiotap header declares padding after the 802.11 header."""
     present: i64 = i64(read_i32_le(data, start + 4)) & 0xFFFFFFFF
     if present & RADIOTAP_FLAGS == 0:
         return False

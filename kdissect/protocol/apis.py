@@ -31,7 +31,7 @@ class ApiKey(NamedTuple):
     listeners: tuple[str, ...]
 
     def knows(self, version: int) -> bool:
-        """Whether a layout for `version` exists."""
+        """Return whether a layout for `version` exists."""
         return self.lowest <= version <= self.highest
 
     def definition(self) -> Definition:
@@ -142,7 +142,7 @@ def vendor_of(offered: Iterable[int]) -> int:
 
 
 def is_known(key: i64) -> bool:
-    """Whether `key` is an API of Apache Kafka."""
+    """Return whether `key` is an API of Apache Kafka."""
     return 0 <= key < KEY_COUNT
 
 
@@ -152,7 +152,7 @@ def highest_version(key: i64) -> i64:
 
 
 def is_flexible(key: i64, version: i64) -> bool:
-    """Whether bodies of this API version are flexible; False for unknown keys.
+    """Return whether bodies of this API version are flexible; False for unknown keys.
 
     Also valid for versions newer than the known ones, as in brokers.
     """

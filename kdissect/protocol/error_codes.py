@@ -32,6 +32,6 @@ def error_name(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Whether a client may retry after this error; False for unknown codes."""
+    """Return whether a client may retry after this error; False for unknown codes."""
     known = error_codes().get(code)
     return known is not None and known.is_retriable

@@ -145,7 +145,7 @@ class Reader:
         return None, offset
 
     def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
-        """As `read`; the memory of the value is deducted from the allowance."""
+        """Like `read`; the memory of the value is deducted from the allowance."""
         allowance.left -= VALUE_BYTES
         return self.read(data, offset)
 
@@ -154,7 +154,7 @@ class Reader:
         return offset
 
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
-        """As `skip`, after passing requested fields to `sink`; none unless overridden."""
+        """Like `skip`, after passing requested fields to `sink`; none unless overridden."""
         return self.skip(data, offset)
 
 

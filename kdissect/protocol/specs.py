@@ -37,7 +37,7 @@ class FieldSpec(NamedTuple):
 
     @property
     def is_struct(self) -> bool:
-        """Whether the field, or an element of it, is a struct."""
+        """Return whether the field, or an element of it, is a struct."""
         return self.type not in PRIMITIVES
 
     @property

@@ -300,7 +300,7 @@ def merge_runs(names: list[str], fields: list[Reader]) -> tuple[list[str], list[
 
 
 def is_null_struct(data: bytes, offset: i64, is_tagged: bool) -> tuple[bool, i64]:
-    """Whether a nullable struct is null: an int8 below 0, in a tag a varint 0."""
+    """Return whether a nullable struct is null: an int8 below 0, in a tag a varint 0."""
     if is_tagged:
         flag, offset = read_unsigned_varint(data, offset)
         return flag == 0, offset

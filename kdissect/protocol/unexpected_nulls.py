@@ -28,7 +28,7 @@ class Required(NamedTuple):
     structs: tuple[tuple[str, "Required"], ...]
 
     def has_null(self, values: dict[str, Any]) -> bool:
-        """Whether the decoded struct `values` has a null in a non-nullable place."""
+        """Return whether the decoded struct `values` has a null in a non-nullable place."""
         for name in self.fields:
             if values.get(name, 0) is None:
                 return True
@@ -77,7 +77,7 @@ def null_places(
 
 
 def is_text(field: FieldSpec) -> bool:
-    """Whether a field, or an element of it, has a length, so that it can be encoded as null."""
+    """Return whether a field or its elements have a length, so null can be encoded."""
     return field.type in ("string", "bytes", "records")
 
 

@@ -55,7 +55,7 @@ def refusals(seen: Context) -> Iterator[Finding]:
 
 
 def is_failing(brokers: Collection[str]) -> Wanted:
-    """Whether connections to one of the brokers failed."""
+    """Return whether connections to one of the brokers failed."""
     chosen = frozenset(brokers)
     return lambda row: str(row["broker"]) in chosen and (row["refused"] or row["no_answer"])
 
@@ -221,7 +221,7 @@ def recompressed(seen: Context) -> Iterator[Finding]:
 
 
 def is_recompressed(row: Row) -> bool:
-    """Whether none of the codecs that a topic was produced with is one that it was fetched with."""
+    """Return whether a topic was produced and fetched with entirely different codecs."""
     produced = set((row["produced_codecs"] or "").split(", ")) - {""}
     fetched = set((row["fetched_codecs"] or "").split(", ")) - {""}
     return bool(produced and fetched) and not produced & fetched

@@ -89,7 +89,7 @@ def lookers(seen: Context) -> Iterator[Finding]:
 
 
 def is_lost(times: int, connections: int, span_ns: int) -> bool:
-    """Whether metadata is asked for so often, or on so many connections, as no tool does."""
+    """Return whether metadata is asked for so often, or on so many connections, as no tool does."""
     is_hasty = times >= MANY_LOOKS and times * SECOND_NS >= span_ns
     is_new = times <= 2 * connections and times * LOOK_EVERY_NS >= span_ns
     return times >= LOOKS and (is_hasty or is_new)
@@ -123,7 +123,7 @@ def idle_closes(seen: Context) -> Iterator[Finding]:
 
 
 def is_closed(row: Row) -> bool:
-    """Whether the broker ended connections of a client that had used them."""
+    """Return whether the broker ended connections of a client that had used them."""
     return number(row, "closed_by_broker") > 0
 
 
@@ -171,7 +171,7 @@ def far_clients(seen: Context) -> Iterator[Finding]:
 
 
 def is_far(row: Row) -> bool:
-    """Whether a client's time is mostly round trips; other brokers' are replication's matter."""
+    """Return whether a client's time is mostly round trips; brokers are left to replication."""
     trip = number(row, "rtt_p50_ns")
     is_most = number(row, "time_p99_ns") <= ROUND_TRIPS * trip
     return trip >= ROUND_TRIP_NS and is_most and not PEERS.match(row["client"] or "")

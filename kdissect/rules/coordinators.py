@@ -1,4 +1,4 @@
-"""Which brokers answered the requests of groups, and when one took over from another."""
+"""Coordinators: brokers that answered the requests of groups, and changes between them."""
 
 from itertools import pairwise
 from typing import Final, NamedTuple

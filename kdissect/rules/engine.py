@@ -122,7 +122,7 @@ def judge(seen: Context) -> list[Finding]:
 
 
 def is_partial(found: Iterable[Finding]) -> bool:
-    """Whether so many bytes are missing that causes may be among them."""
+    """Return whether so many bytes are missing that causes may be among them."""
     return any(one.id == LOSSES for one in found)
 
 
@@ -135,7 +135,7 @@ def softened(finding: Finding) -> Finding:
 
 
 def is_certain(finding: Finding) -> bool:
-    """Whether the captured data suffice for the finding."""
+    """Return whether the captured data suffice for the finding."""
     if not finding.id.startswith(ERROR):
         return finding.id in CERTAIN
     name = finding.id.removeprefix(ERROR)
@@ -171,7 +171,7 @@ def bounded(finding: Finding) -> Finding:
 
 
 def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
-    """Whether an error code is a consequence of another finding."""
+    """Return whether an error code is a consequence of another finding."""
     if not finding.id.startswith(ERROR):
         return False
     name = finding.id.removeprefix(ERROR)
@@ -184,7 +184,7 @@ def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
 
 
 def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
-    """Whether a finding is the consequence of another one."""
+    """Return whether a finding is the consequence of another one."""
     ids = {one.id for one in found}
     causes = SYMPTOMS.get(finding.id, ())
     if finding.id == "rebalance-stops-group":
@@ -218,7 +218,7 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
 
 
 def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:
-    """Whether another broker refuses connections: it may be the follower that is waited for."""
+    """Return whether another broker refuses connections; it may be the slow follower."""
     return any(
         set(one.concerns["brokers"]) - {stall.concerns["broker"]}
         for one in found
@@ -227,7 +227,7 @@ def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:
 
 
 def is_filled_link(network: Finding, found: Sequence[Finding]) -> bool:
-    """Whether all clients that lose packets are those that fill a link."""
+    """Return whether all clients that lose packets are those that fill a link."""
     return any(
         set(network.concerns["clients"]) <= set(one.concerns["clients"])
         for one in found
@@ -236,7 +236,7 @@ def is_filled_link(network: Finding, found: Sequence[Finding]) -> bool:
 
 
 def is_of_lost_leaders(network: Finding, found: Sequence[Finding]) -> bool:
-    """Whether clients waited for new leaders, and a few segments were retransmitted meanwhile."""
+    """Return whether clients waited for new leaders and few segments were retransmitted."""
     is_little = (network.numbers["retransmitted_segments"] or 0) < FEW_SEGMENTS
     return is_little and any(
         one.id == "failover-blackout" and one.severity == PROBLEM for one in found
@@ -244,7 +244,7 @@ def is_of_lost_leaders(network: Finding, found: Sequence[Finding]) -> bool:
 
 
 def is_during(stall: Finding, found: Sequence[Finding]) -> bool:
-    """Whether partitions changed their leader at that time."""
+    """Return whether partitions changed their leader at that time."""
     for one in found:
         if one.id != "failover-blackout" or not one.first_time_ns or not stall.first_time_ns:
             continue
@@ -255,7 +255,7 @@ def is_during(stall: Finding, found: Sequence[Finding]) -> bool:
 
 
 def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
-    """Whether only throttled clients were held: before Kafka 2.0 the response itself is delayed."""
+    """Return whether only throttled clients waited; before Kafka 2.0 responses are delayed."""
     return any(
         set(stall.concerns["clients"]) <= set(one.concerns["clients"])
         for one in found
@@ -264,7 +264,7 @@ def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
 
 
 def refused(found: Sequence[Finding]) -> bool:
-    """Whether brokers in this capture already close connections of old clients."""
+    """Return whether brokers in this capture already close connections of old clients."""
     return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
 
 

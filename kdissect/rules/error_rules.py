@@ -74,14 +74,14 @@ def failovers(seen: Context) -> Iterator[Finding]:
 
 
 def is_failover(row: Row) -> bool:
-    """Whether partitions moved from a broker, rather than being created or deleted with a topic."""
+    """Return whether partitions moved away from a broker; creation and deletion do not count."""
     is_gone = row["cause"] in TOPICS and not row["new_broker"]
     is_access = row["access"] in ACCESS and row["cause"] not in REPLICAS
     return bool(row["old_broker"]) and is_access and not is_gone and was_tried(row)
 
 
 def was_tried(row: Row) -> bool:
-    """Whether clients found no leader, rather than going where nothing was captured.
+    """Return whether clients found no leader, rather than going where nothing was captured.
 
     After one refusal a client asks for the new leader, which may be a broker that the capture
     does not have.
@@ -215,7 +215,7 @@ def codes(seen: Context) -> Iterator[Finding]:
 
 
 def is_usual(name: str, row: Row) -> bool:
-    """Whether healthy clients receive the code, too."""
+    """Return whether healthy clients receive the code, too."""
     if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
         return True
     if name in AT_FIRST:

@@ -60,7 +60,7 @@ def timeouts(seen: Context) -> Iterator[Finding]:
 
 
 def is_lost(row: Row) -> bool:
-    """Whether a member stopped responding."""
+    """Return whether a member stopped responding."""
     is_other = row["cause"] in (MAX_POLL, STATIC)
     return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
 
@@ -89,7 +89,7 @@ def storms(seen: Context) -> Iterator[Finding]:
 
 
 def is_real(row: Row) -> bool:
-    """Whether a group continued with other members."""
+    """Return whether a group continued with other members."""
     return bool(row["outcome"] != EMPTIED and row["cause"] != STATIC)
 
 
@@ -106,7 +106,7 @@ def stops(seen: Context) -> Iterator[Finding]:
 
 
 def is_long(row: Row) -> bool:
-    """Whether a group stalled for long for another reason."""
+    """Return whether a group stalled for long for another reason."""
     is_other = row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
     return is_other and _stopped(row) >= SECOND_NS
 

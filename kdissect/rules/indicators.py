@@ -111,7 +111,7 @@ class Indicators:
 
     @property
     def is_one_way(self) -> bool:
-        """Whether packets of one direction alone were captured."""
+        """Return whether packets of one direction alone were captured."""
         return (self.packets_to_broker == 0) != (self.packets_to_client == 0)
 
     def mismatched(self, kind: str) -> list[tuple[str, str]]:

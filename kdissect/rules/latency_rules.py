@@ -72,7 +72,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
 
 
 def has_moved_coordinators(seen: Context) -> bool:
-    """Whether a coordinator was not there any more: the next one reads its groups first."""
+    """Return whether a coordinator was not there any more: the next one reads its groups first."""
     return any(row["error"] == "NOT_COORDINATOR" for row in seen.every("errors"))
 
 
@@ -90,7 +90,7 @@ def overlapping(rows: Rows) -> list[Rows]:
 
 
 def is_stall(seen: Context, rows: Rows) -> bool:
-    """Whether waiting is unusual: several waited, or the slowest is far from the usual."""
+    """Return whether waiting is unusual: several waited, or the slowest is far from the usual."""
     usual = seen.apis[rows[0]["api"]].work.p50_ns if rows[0]["api"] in seen.apis else None
     return len(rows) >= STALL_MANY or usual is None or number(rows[0], "work_ns") >= SLOWER * usual
 
@@ -101,7 +101,7 @@ def held_ns(row: Row) -> int:
 
 
 def is_replicated(row: Row) -> bool:
-    """Whether the broker may have waited for a follower.
+    """Return whether the broker may have waited for a follower.
 
     Coordinators write commits with acks=all, too.
     """
@@ -117,7 +117,7 @@ def _stall(broker: str, episodes: list[Rows]) -> Finding:
 
 
 def _stall_or_replication(broker: str, episodes: list[Rows]) -> Finding:
-    """All that waited is replicated: the silence of a follower explains it, too."""
+    """Finding for a stall of replicated requests only, which a silent follower explains, too."""
     rows = Rows(row for episode in episodes for row in episode)
     text = f"Broker {broker} answered nothing for up to {duration(max(map(held_ns, rows)))} "
     what = f"{counted(len(rows), 'request')} ({_apis(rows)})"
@@ -198,7 +198,7 @@ def followers(seen: Context) -> Iterator[Finding]:
 
 
 def has_moved_leaders(seen: Context) -> bool:
-    """Whether clients met changes of leaders: then followers begin to fetch from another one."""
+    """Return whether clients met leader changes, after which followers fetch elsewhere."""
     return any(
         row["error"] in MOVED and not PEERS.match(row["client"] or "")
         for row in seen.every("errors")
@@ -206,7 +206,7 @@ def has_moved_leaders(seen: Context) -> bool:
 
 
 def is_slow_follower(row: Row, others: Rows) -> bool:
-    """Whether producers wait for a follower, and longer than for the others.
+    """Return whether producers wait for a follower, and longer than for the others.
 
     Of fewer requests than a p99 takes, the longest is meant.
     """
@@ -272,7 +272,7 @@ def at_broker(row: Row, round_trip_ns: int) -> Row:
 
 
 def waits_for_followers(seen: Context) -> bool:
-    """Whether fetches of followers show that Produce with acks=all waits for them."""
+    """Return whether fetches of followers show that Produce with acks=all waits for them."""
     return any(
         row["follower"] is not None
         and number(row, "replication_p99_ns") >= HALF * max(1, number(row, "p99_ns"))
@@ -281,7 +281,7 @@ def waits_for_followers(seen: Context) -> bool:
 
 
 def is_slow(row: Row) -> bool:
-    """Whether the p99 is long, or half of all when there are too few for one."""
+    """Return whether the p99 is long, or half of all when there are too few for one."""
     is_rarely = number(row, "exchanges") >= ENOUGH and number(row, "p99_ns") >= VERY_SLOW_NS
     return is_rarely or number(row, "p50_ns") >= SLOW_NS
 
@@ -342,17 +342,17 @@ def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator
 
 
 def is_retransmitted(row: Row) -> bool:
-    """Whether it is the network that dominates a client's p99."""
+    """Return whether it is the network that dominates a client's p99."""
     return is_degraded(row) and number(row, "retransmitted_segments") >= number(row, "zero_windows")
 
 
 def is_unread(row: Row) -> bool:
-    """Whether it is full windows: who announces them has what was sent, and does not read it."""
+    """Return whether full windows dominate: the receiver has the data and does not read it."""
     return is_degraded(row) and number(row, "retransmitted_segments") < number(row, "zero_windows")
 
 
 def is_degraded(row: Row) -> bool:
-    """Whether retransmissions or full windows dominate a client's p99."""
+    """Return whether retransmissions or full windows dominate a client's p99."""
     return (
         (row["network"] or 0) >= NETWORK
         and number(row, "time_p99_ns") >= NETWORK_NS
@@ -436,7 +436,7 @@ def _usual(row: ApiRow) -> str:
 
 
 def is_polled(row: ApiRow) -> bool:
-    """Whether its latency is the wait that consumers requested, and the broker is quick."""
+    """Return whether its latency is the wait that consumers requested, and the broker is quick."""
     latency = row.latency.p99_ns or 0
     is_quick = (row.work.p99_ns or 0) <= (1 - POLLED) * latency
     is_long = latency >= POLLED_NS and row.waited >= POLLED

@@ -77,7 +77,7 @@ def has_long_work(seen: Context) -> bool:
 
 
 def may_repeat(seen: Context) -> bool:
-    """Whether a producer may have had a reason to send a batch again."""
+    """Return whether a producer may have had a reason to send a batch again."""
     is_degraded = seen.summary.troubled_count > 0 or seen.signs.resets > 0
     return any(
         row.with_errors or row.unanswered or is_degraded or (row.latency.max_ns or 0) >= GIVEN_UP_NS
@@ -86,7 +86,7 @@ def may_repeat(seen: Context) -> bool:
 
 
 def has_commits(seen: Context) -> bool:
-    """What groups with membership events were given; steady ones are skipped, to save time."""
+    """Return whether groups were active enough for their commits and deliveries to be read."""
     if seen.signs.redelivered >= AGAIN:
         return True
     apis = _of(seen, "OffsetCommit", "TxnOffsetCommit", "Fetch")
@@ -128,7 +128,7 @@ def is_unhealthy(seen: Context) -> bool:
 
 
 def has_odd_topics(seen: Context) -> bool:
-    """Whether a partition is hot, or there are several codecs: brokers may compress anew."""
+    """Return whether a partition is hot, or there are several codecs: brokers may compress anew."""
     is_skewed = seen.signs.skewed_topics(SKEWED_BYTES, SKEWED_PARTITIONS, SKEWED) > 0
     return is_skewed or len(seen.signs.codecs) > 1
 

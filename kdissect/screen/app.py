@@ -220,7 +220,7 @@ class Top(App[None]):
 
 
 def is_hung_up(terminal: TextIO | None) -> bool:
-    """Whether the terminal has hung up; True for None."""
+    """Return whether the terminal has hung up; True for None."""
     if terminal is None:
         return True
     waiting = select.poll()

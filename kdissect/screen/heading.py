@@ -120,7 +120,7 @@ def with_history(first: Line, rest: Line, values: Sequence[float], room: int) ->
 
 
 def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
-    """What is captured; whether it is updated now; the time, and the window."""
+    """Source, state (paused or live), time and window."""
     left = [Piece("kdissect top ", "title"), Piece(" " + escaped(marks.title))]
     right = [Piece(f" {marks.state} ", "marked"), Piece("  ")] if marks.state else []
     right.append(Piece(time(snapshot.status.now_ns)[CLOCK] + "Z"))

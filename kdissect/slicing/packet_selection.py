@@ -80,7 +80,7 @@ class _Direction:
         return found
 
     def outside(self, segment: Segment) -> bool:
-        """Whether a segment after a range carries bytes of it."""
+        """Return whether a segment after a range carries bytes of it."""
         start, end = ends_of(segment)
         self._is_inside = False
         if self._low >= 0 and is_before(start, self._high) and is_before(self._low, end):
@@ -189,7 +189,7 @@ def ends_of(segment: Segment) -> tuple[int, int]:
 
 
 def is_before(one: int, other: int) -> bool:
-    """Whether a sequence number is before another, at most 2 GiB away."""
+    """Return whether a sequence number is before another, at most 2 GiB away."""
     return 0 < (other - one & MASK) < HALF
 
 

@@ -71,7 +71,7 @@ class InterfaceSocket:
 
     @property
     def is_away(self) -> bool:
-        """Whether the interface is missing, or down."""
+        """Return whether the interface is missing, or down."""
         return self._away_ns >= 0
 
     def begin(self, program: Program) -> None:

@@ -39,7 +39,7 @@ class InterfaceSource(PacketSource):
 
     @property
     def is_away(self) -> bool:
-        """Whether the interface is missing, so that it has to be polled for."""
+        """Return whether the interface is missing, so that it has to be polled for."""
         return self.source.is_away
 
     def read(self, wait_s: float) -> list[Packet] | None:
@@ -85,5 +85,5 @@ def wait_for(packet_sources: Sequence[InterfaceSource], wait_s: float) -> None:
 
 
 def pause_for(buffer_bytes: int) -> float:
-    """How long a buffer of this size can be left alone, in seconds."""
+    """Seconds for which a buffer of this size needs no reading."""
     return min(LONGEST_PAUSE_S, buffer_bytes * PAUSE_S_PER_BYTE)

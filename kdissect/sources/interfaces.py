@@ -81,7 +81,7 @@ def interface_number(asked: socket.socket, name: str) -> int:
 
 
 def is_interface_up(asked: socket.socket, name: str) -> bool:
-    """Whether the interface is up; OSError if it does not exist."""
+    """Return whether the interface is up; OSError if it does not exist."""
     return bool(_flags(asked, name) & IFF_UP)
 
 

@@ -93,7 +93,7 @@ class PipeSource(PacketSource):
 
 
 def is_piped(source: str | os.PathLike[str]) -> bool:
-    """Whether to read a source as a pipe."""
+    """Return whether to read a source as a pipe."""
     return source == STDIN or is_pipe(source)
 
 

@@ -77,7 +77,7 @@ def read_block(
 
 
 def has_tag(data: bytes, start: i64, end: i64, original: i64) -> bool:
-    """Whether a VLAN tag is at the place of a cooked packet's IP header.
+    """Return whether a VLAN tag is at the place of a cooked packet's IP header.
 
     The ethertype reported by the kernel is that of the tag or of what follows, by kernel version.
     """

@@ -9,7 +9,7 @@ def missing_text() -> str:
 
 
 def has_package() -> bool:
-    """Whether scapy is installed; it is not imported, which takes half a second."""
+    """Return whether scapy is installed; it is not imported, which takes half a second."""
     from importlib.util import find_spec
 
     return find_spec("scapy") is not None

@@ -181,7 +181,7 @@ class TailSource(PacketSource):
             self._reopen(file)
 
     def _is_next(self, rotated: RotatedFile) -> bool:
-        """Whether it follows the file being read; files that come too late are passed over."""
+        """Return whether it follows the file being read; files that come too late are skipped."""
         file = self._file
         if file is None:
             return True
@@ -219,15 +219,15 @@ class _File:
         return self.capture.feed(data) if data else None
 
     def is_truncated(self) -> bool:
-        """Whether the file is shorter than what was read already."""
+        """Return whether the file is shorter than what was read already."""
         return os.fstat(self._fd).st_size < self.capture.size
 
     def is_before(self, rotated: RotatedFile) -> bool:
-        """Whether the other file begins later."""
+        """Return whether the other file begins later."""
         return self.first_time_ns == NO_PACKET_NS or rotated.first_time_ns >= self.first_time_ns
 
     def has_name(self, path: str) -> bool:
-        """Whether the file still has its name."""
+        """Return whether the file still has its name."""
         try:
             there = os.stat(path)  # noqa: PTH116
         except OSError:

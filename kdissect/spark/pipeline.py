@@ -101,7 +101,7 @@ def dissect_taps(
     split_size: int = SPARK_SPLIT_SIZE,
     **options: Any,
 ) -> Outcome:
-    """As `dissect`, with taps that were found before."""
+    """Like `dissect`, with taps that were found before."""
     chosen = Options(tables=tuple(tables), **options)
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")

@@ -26,7 +26,7 @@ COMPARISONS: Final[dict[type[Filter], str]] = {
 
 
 def is_taken(one: Filter) -> bool:
-    """Whether `flags_of` supports the filter."""
+    """Return whether `flags_of` supports the filter."""
     return isinstance(one, (*COMPARISONS, EqualNullSafe, In, IsNull, IsNotNull))
 
 

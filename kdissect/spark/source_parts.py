@@ -267,5 +267,5 @@ class PartTask:
         yield from done.own
 
     def has_names(self) -> bool:
-        """Whether topic names are among the columns."""
+        """Return whether topic names are among the columns."""
         return bool({"topic", "assignment"} & set(self.wanted))

@@ -244,5 +244,5 @@ def checked(source: str) -> str:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether it is a Spark Connect session."""
+    """Return whether it is a Spark Connect session."""
     return "connect" in type(spark).__module__

@@ -86,7 +86,7 @@ def refusal_of(text: str, tables: tuple[str, ...]) -> str | None:
 
 
 def has_levels(tree: Node, most: int) -> bool:
-    """Whether a tree has `most` levels or fewer."""
+    """Return whether a tree has `most` levels or fewer."""
     level: list[Any] = [tree]
     for _ in range(most):
         inner = [part.values() if isinstance(part, dict) else part for part in level]
@@ -97,7 +97,7 @@ def has_levels(tree: Node, most: int) -> bool:
 
 
 def is_expression(statements: list[Node]) -> bool:
-    """Whether the only statement is ``SELECT expression``, without an alias."""
+    """Return whether the only statement is ``SELECT expression``, without an alias."""
     if len(statements) != 1:
         return False
     node = statements[0]["node"]

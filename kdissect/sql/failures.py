@@ -16,7 +16,7 @@ def engine_failures() -> tuple[type[Exception], ...]:
 
 
 def lacks_memory(failure: Exception) -> bool:
-    """Whether a query failed because what it holds cannot be spilled, and did not fit."""
+    """Return whether a query failed because what it holds cannot be spilled, and did not fit."""
     import duckdb
 
     return isinstance(failure, duckdb.OutOfMemoryException)

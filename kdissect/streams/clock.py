@@ -105,7 +105,7 @@ class Clock:
             self.lowest_ns = time_ns
 
     def goes_on(self, first_ns: i64, lowest_ns: i64) -> bool:
-        """Whether packets, none of them odd by itself, have no earlier time than the clock.
+        """Return whether packets, none of them odd by itself, have no earlier time than the clock.
 
         `first_ns` is the time of the first of them, `lowest_ns` their earliest.
         """

@@ -101,7 +101,7 @@ class DuplicatePackets:
             mark.options = options_mark(segment)
 
     def has(self, segment: Segment, stream: i64) -> bool:
-        """Whether the segment is a copy of one that was added, see above."""
+        """Return whether the segment is a copy of one that was added, see above."""
         mark = mark_of(segment, stream)
         return self.find(mark, same_ns(segment), self.count - RECENT_SEGMENTS) >= 0
 
@@ -196,7 +196,7 @@ def options_mark(segment: Segment) -> i64:
 
 
 def has_timestamps(segment: Segment) -> bool:
-    """Whether the TCP header has the timestamps option."""
+    """Return whether the TCP header has the timestamps option."""
     data = segment.data
     offset = segment.header + TCP_HEADER_SIZE
     end = segment.start

@@ -16,7 +16,7 @@ NEIGHBOUR_BYTES: Final = 1 << 20
 
 
 def is_new_incarnation(receiver: Receiver, segment: Segment) -> bool:
-    """Whether a SYN begins another connection than the known one on its ports."""
+    """Return whether a SYN begins another connection than the known one on its ports."""
     if receiver.syn_sequence >= 0:
         return segment.sequence != receiver.syn_sequence
     if receiver.next_sequence >= 0:
@@ -31,12 +31,12 @@ def is_new_incarnation(receiver: Receiver, segment: Segment) -> bool:
 
 
 def is_just_before(position: i64) -> bool:
-    """Whether a stream that begins at `position` can be the one whose first seen byte is at 0."""
+    """Return whether a stream starting at `position` can be the one first seen at 0."""
     return -LATE_SYN_BYTES <= position <= 0
 
 
 def follows(segment: Segment, stray: Segment) -> bool:
-    """Whether a segment is adjacent to one set aside, and not a copy of it."""
+    """Return whether a segment is adjacent to one set aside, and not a copy of it."""
     ahead = distance(segment.sequence, stray.sequence + stray.payload_length)
     return segment.sequence != stray.sequence and -NEIGHBOUR_BYTES <= ahead <= NEIGHBOUR_BYTES
 

@@ -67,7 +67,7 @@ class ReassemblyBuffer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the buffer is empty."""
+        """Return whether the buffer is empty."""
         return self.head == len(self.pieces)
 
     def first(self) -> Piece:
@@ -134,7 +134,7 @@ class ReassemblyBuffer:
             self.head = 0
 
     def disagrees(self, segment: Segment, position: i64) -> bool:
-        """Whether the segment at `position` has other bytes than those held for its place."""
+        """Return whether the segment at `position` contradicts bytes already buffered there."""
         captured_end = position + segment.end - segment.start
         index = self._first_after(position)
         while index < len(self.pieces) and self.pieces[index].position < captured_end:
@@ -175,7 +175,7 @@ class ReassemblyBuffer:
 def differs(
     segment: Segment, position: i64, data: bytes, start: i64, end: i64, data_position: i64
 ) -> bool:
-    """Whether the segment at `position` and ``data[start:end]`` at `data_position` disagree."""
+    """Return whether the segment at `position` and ``data[start:end]`` at its place differ."""
     low = max(position, data_position)
     high = min(position + segment.end - segment.start, data_position + end - start)
     if low >= high:

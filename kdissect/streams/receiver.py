@@ -132,7 +132,7 @@ class Receiver:
         )
 
     def is_far(self, segment: Segment) -> bool:
-        """Whether the segment's payload cannot belong here: more than FAR_BYTES away.
+        """Return whether the segment's payload cannot belong here: more than FAR_BYTES away.
 
         A jump forward is a pause of the capture if the acknowledgment number fits.
         """
@@ -161,7 +161,7 @@ class Receiver:
             connection.ended_by = UNKNOWN_SIDE
 
     def is_new_acknowledgment(self, segment: Segment) -> bool:
-        """Whether a segment without payload acknowledges more than the one before it."""
+        """Return whether a segment without payload acknowledges more than the one before it."""
         latest = self.latest_acknowledgment
         if latest >= 0 and distance(segment.acknowledgment, latest) <= 0:
             return False
@@ -187,7 +187,7 @@ class Receiver:
             self.tcp_analysis.note_duplicate_ack(segment)
 
     def is_repeat(self, segment: Segment) -> bool:
-        """Whether a segment may be a copy: nothing in it is new."""
+        """Return whether a segment may be a copy: nothing in it is new."""
         if segment.payload_length == 0:
             return segment.flags != ACK or not self.is_new_acknowledgment(segment)
         if self.next_sequence < 0:
@@ -197,7 +197,7 @@ class Receiver:
         return end <= seen or self.stray is not None
 
     def disagrees(self, segment: Segment) -> bool:
-        """Whether a segment of the stream has other bytes than those remembered."""
+        """Return whether a segment of the stream has other bytes than those remembered."""
         if segment.payload_length == 0 or self.next_sequence < 0:
             return False
         position = self.position_of(segment.sequence)
@@ -293,7 +293,7 @@ class Receiver:
             self.acknowledged.position = min(self.acknowledged.position, position)
 
     def is_complete(self) -> bool:
-        """Whether everything up to the FIN has been delivered."""
+        """Return whether everything up to the FIN has been delivered."""
         return 0 <= self.fin_position <= self.next_position
 
     def check_patience(self, segment: Segment, events: list[Event]) -> None:
@@ -400,7 +400,7 @@ class Receiver:
             self.counts.fast_retransmits += 1
 
     def _is_acknowledged(self, position: i64) -> bool:
-        """Whether the peer has acknowledged everything before `position`."""
+        """Return whether the peer has acknowledged everything before `position`."""
         number = self.peer.latest_acknowledgment
         return number >= 0 and self.position_of(number) >= position
 

@@ -54,7 +54,7 @@ class RecentChunks:
     def disagrees(
         self, connection: Connection, direction: i64, segment: Segment, position: i64
     ) -> bool:
-        """Whether a segment at `position` has other bytes than were delivered for that position."""
+        """Return whether a segment at `position` contradicts bytes already delivered."""
         at = self.count
         for _ in range(SLOTS):
             at -= 1

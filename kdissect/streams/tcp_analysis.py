@@ -72,7 +72,7 @@ class TcpAnalysis:
             self.closed_ns = -1
 
     def asks_for(self, segment: Segment, count: i64) -> bool:
-        """Whether at least `count` duplicate ACKs of this side request a segment of the other."""
+        """Return whether this side sent at least `count` duplicate ACKs for one segment."""
         return (
             self.repeats >= count
             and 0 <= segment.time_ns - self.repeated_ns < RTO_NS
@@ -80,7 +80,7 @@ class TcpAnalysis:
         )
 
     def is_sent_again(self, segment: Segment, later_ns: i64) -> bool:
-        """Whether a segment of the other side that fills a hole was resent after a loss.
+        """Return whether a segment of the other side that fills a hole was resent after a loss.
 
         Otherwise it was reordered by the network or the capture. `later_ns` is the time of the
         segment after the hole. A sender detects a loss after a round trip at the soonest, by

@@ -80,7 +80,7 @@ class Below:
             return Below(self.path / name, os.dup(directory))
 
     def is_file(self, name: str) -> bool:
-        """Whether a regular file exists; DatasetError for anything else of that name."""
+        """Return whether a regular file exists; DatasetError for anything else of that name."""
         return self.sizes([name])[name] != MISSING
 
     def sizes(self, names: Iterable[str]) -> Mapping[str, int]:

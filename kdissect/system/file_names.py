@@ -28,7 +28,7 @@ def checked_name(name: object) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether `checked_name` accepts it."""
+    """Return whether `checked_name` accepts it."""
     try:
         checked_name(name)
     except DatasetError:

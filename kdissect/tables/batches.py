@@ -153,7 +153,7 @@ class BatchBuilder:
         return made.select(self.wanted)
 
     def take(self, made: pa.RecordBatch) -> pa.RecordBatch:
-        """As `batch`, for a batch that another builder made with all columns of `schema`.
+        """Like `batch`, for a batch that another builder made with all columns of `schema`.
 
         Topics whose names only this builder knows are filled in.
         """
@@ -394,7 +394,7 @@ def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) 
 
 
 def narrow(values: Ints, arrow_type: pa.DataType) -> pa.Array:
-    """As `numbers`, for integers at column width; of 32 bits, -1 becomes null."""
+    """Like `numbers`, for integers at column width; of 32 bits, -1 becomes null."""
     missing = values == (NULL if values.itemsize == 8 else -1)
     return packed(values, arrow_type, len(values), missing if missing.any() else None)
 
@@ -529,7 +529,7 @@ def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Ar
 
 
 def distinct_codes(codes: Ints) -> tuple[list[int], Ints]:
-    """As `distinct`, for codes that may include those of old protocols."""
+    """Like `distinct`, for codes that may include those of old protocols."""
     if not (codes > CODE_MAX).any():
         return distinct(codes)
     different, inverse = np.unique(codes, return_inverse=True)

@@ -42,12 +42,12 @@ def rotations_in(run: Path) -> list[Path]:
 
 
 def is_run(directory: Path) -> bool:
-    """Whether the file name is that of a run."""
+    """Return whether the file name is that of a run."""
     return RUN.fullmatch(directory.name) is not None
 
 
 def is_rotation(directory: Path) -> bool:
-    """Whether the file name is that of a rotation."""
+    """Return whether the file name is that of a rotation."""
     return ROTATION.fullmatch(directory.name) is not None
 
 

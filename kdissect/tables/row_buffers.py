@@ -1,4 +1,4 @@
-"""What rows are written into, and with: buffers, dictionaries of texts, values as integers.
+"""Buffers of rows, dictionaries of texts, and values as integers.
 
 A writer appends the stored columns of one row of its table, column after column in the order of
 `schemas`; its subclass is generated (`writers_source`) and belongs to one `Rows`.
@@ -61,11 +61,11 @@ class Texts:
         return size
 
     def index_or_null(self, text: str) -> i64:
-        """As `index`; NULL for the empty text."""
+        """Like `index`; NULL for the empty text."""
         return self.index(text) if text else NULL
 
     def index_or_none(self, text: str | None) -> i64:
-        """As `index`; NULL for None."""
+        """Like `index`; NULL for None."""
         return NULL if text is None else self.index(text)
 
 

@@ -192,7 +192,7 @@ class Pieces:
         self._read = 0
 
     def has_more(self) -> bool:
-        """Whether more bytes follow."""
+        """Return whether more bytes follow."""
         return self._read < len(self._content) or self._next()
 
     def read(self, size: int = -1) -> bytes:

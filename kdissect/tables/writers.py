@@ -123,17 +123,17 @@ class ParquetFile:
 
 
 def is_text(field: pa.Field) -> bool:
-    """Whether a column holds texts, which are dictionaries in memory already."""
+    """Return whether a column holds texts, which are dictionaries in memory already."""
     return bool(pa.types.is_dictionary(field.type))
 
 
 def is_integer(field: pa.Field) -> bool:
-    """Whether a column can be delta encoded: Parquet has integers of 32 and 64 bits."""
+    """Return whether a column can be delta encoded: Parquet has integers of 32 and 64 bits."""
     return bool(pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type))
 
 
 def is_sought(field: pa.Field) -> bool:
-    """Whether row group statistics of a column are worthwhile."""
+    """Return whether row group statistics of a column are worthwhile."""
     return bool(field.name in SOUGHT or pa.types.is_timestamp(field.type))
 
 

@@ -77,7 +77,7 @@ def csv_safe(text: str) -> str:
 
 
 def is_harmful(code: int) -> bool:
-    """Whether a character must be escaped in output."""
+    """Return whether a character must be escaped in output."""
     return (
         unicodedata.category(chr(code)) in HARMFUL_CATEGORIES
         or code in INVISIBLE

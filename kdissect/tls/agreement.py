@@ -48,7 +48,7 @@ LOSS: Final = "loss"
 
 
 class Agreement:
-    """Of one connection; `client` is the client's direction, -1 while unknown."""
+    """TLS parameters of one connection; `client` is its direction, -1 while unknown."""
 
     def __init__(self, keys: KeyLog, masters: Masters, reports: Reports) -> None:
         self.client = -1
@@ -71,7 +71,7 @@ class Agreement:
 
     @property
     def is_reached(self) -> bool:
-        """Whether both hellos are known."""
+        """Return whether both hellos are known."""
         return self.client >= 0 and all(hello is not None for hello in self.hellos)
 
     @property
@@ -124,7 +124,7 @@ class Agreement:
 
     @property
     def missing_hello(self) -> str:
-        """Which hello is unknown, "" if none."""
+        """Name of the hello that is unknown, "" if none."""
         if self.client < 0:
             return NO_HELLOS
         if self.hellos[self.client] is None:

@@ -9,7 +9,7 @@ def missing_text() -> str:
 
 
 def has_package() -> bool:
-    """Whether `cryptography` can be imported."""
+    """Return whether `cryptography` can be imported."""
     try:
         import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
     except ImportError:

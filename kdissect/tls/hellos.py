@@ -49,7 +49,7 @@ class Hello(NamedTuple):
 
     @property
     def is_retry(self) -> bool:
-        """Whether a ServerHello requests another ClientHello."""
+        """Return whether a ServerHello requests another ClientHello."""
         return self.random == HELLO_RETRY_RANDOM
 
     @property

@@ -70,7 +70,7 @@ class KeyLog:
         return found
 
     def has_any(self, client_random: bytes, session_id: bytes = b"") -> bool:
-        """Whether there is any session secret."""
+        """Return whether there is any session secret."""
         known = any((label, client_random) in self._secrets for label in USED)
         return known or (SESSION, session_id) in self._secrets
 

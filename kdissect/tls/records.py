@@ -248,7 +248,7 @@ def size_of(data: bytes | bytearray, at: int) -> int:
 
 
 def is_header(data: bytes | bytearray, at: int) -> bool:
-    """Whether the five bytes at `at` may be the header of a record."""
+    """Return whether the five bytes at `at` may be the header of a record."""
     return (
         data[at] in KINDS
         and data[at + 1] == MAJOR_VERSION

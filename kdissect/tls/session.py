@@ -79,7 +79,7 @@ class Session:
 
     @property
     def has_keys(self) -> bool:
-        """Whether records of any direction are decrypted."""
+        """Return whether records of any direction are decrypted."""
         return any(half.epochs is not None for half in self._halves)
 
     def move_to(self, keys: KeyLog, masters: Masters) -> None:
@@ -234,7 +234,7 @@ class Session:
                 self._take(half, one, out)
 
     def _is_maybe_early(self, half: Half) -> bool:
-        """Whether it is early data that the server has not yet accepted or rejected."""
+        """Return whether it is early data that the server has not yet accepted or rejected."""
         return half.direction == self._agreement.client and self._agreement.early_data == OFFERED
 
     def _stop_early_data(self, half: Half, out: list[Event]) -> None:
@@ -254,5 +254,5 @@ class Session:
 
 
 def is_client_early(half: Half, agreed: Agreement) -> bool:
-    """Whether early data of the direction is, as far as known, part of the plaintext."""
+    """Return whether early data of the direction is, as far as known, part of the plaintext."""
     return half.direction == agreed.client and agreed.early_data in (ACCEPTED, UNKNOWN)

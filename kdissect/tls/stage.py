@@ -117,7 +117,7 @@ class Tls:
         return self._watched.get(connection)
 
     def has_session(self, connection: Connection) -> bool:
-        """Whether the connection is TLS."""
+        """Return whether the connection is TLS."""
         return connection in self._sessions
 
     def set_clear(self, connection: Connection) -> None:
@@ -267,18 +267,18 @@ class Tls:
 
 
 def is_first(event: Chunk | Gap, begin: int) -> bool:
-    """Whether it is certain that the stream starts here, at the position `begin`."""
+    """Return whether it is certain that the stream starts here, at the position `begin`."""
     starts = event.connection.start_seen[event.direction]
     return isinstance(event, Chunk) and event.position == begin and starts
 
 
 def may_be_start(event: Chunk | Gap) -> bool:
-    """Whether the first bytes of a direction, perhaps only one, may be TLS."""
+    """Return whether the first bytes of a direction, perhaps only one, may be TLS."""
     return isinstance(event, Chunk) and event.data[event.start] in KINDS
 
 
 def is_start(data: bytes, start: int, end: int) -> bool:
-    """Whether a stream that starts with ``data[start:end]`` is TLS."""
+    """Return whether a stream that starts with ``data[start:end]`` is TLS."""
     return (
         end - start >= START_SIZE
         and data[start] in (ALERT, HANDSHAKE)
@@ -306,7 +306,7 @@ def concatenated(chunks: list[Chunk]) -> Chunk:
 
 
 def is_hello(chunk: Chunk) -> bool:
-    """Whether the chunk begins with a hello in a record of its own."""
+    """Return whether the chunk begins with a hello in a record of its own."""
     at, data = chunk.start, chunk.data
     if chunk.end - at < HEADER_SIZE + MESSAGE_HEADER or data[at] != HANDSHAKE:
         return False
@@ -320,7 +320,7 @@ def is_hello(chunk: Chunk) -> bool:
 
 
 def is_chain(chunk: Chunk) -> bool:
-    """Whether the chunk begins with a record followed by another, or ending with the chunk."""
+    """Return whether the chunk begins with a record that ends with it or precedes another."""
     at, end, data = chunk.start, chunk.end, chunk.data
     if end - at < HEADER_SIZE or not is_header(data, at) or size_of(data, at) == 0:
         return False

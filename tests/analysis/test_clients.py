@@ -173,7 +173,7 @@ def test_software_is_what_recorded_clients_are(name: str) -> None:
 
 
 def version_fits(found: str | None, truth: str) -> bool:
-    """Whether a version, or a range of them, has the true one."""
+    """Return whether a version, or a range of them, has the true one."""
     if found is None or not truth:
         return True
     numbers = number_of(truth)

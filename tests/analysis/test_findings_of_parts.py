@@ -52,7 +52,7 @@ def whole(name: str) -> tuple[Finding, ...]:
 
 
 def is_known(finding: Finding, known: Finding) -> bool:
-    """Whether the whole says it, about the same and no less bad."""
+    """Return whether the whole says it, about the same and no less bad."""
     if finding.id != known.id:
         return False
     if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):

@@ -76,7 +76,7 @@ def test_each_class_that_is_staged_here_is_drawn_once_by_a_seed() -> None:
 
 
 def is_near(drawn_view: View, view: View) -> bool:
-    """Whether one is the other, or a part that begins and ends near it."""
+    """Return whether one is the other, or a part that begins and ends near it."""
     edges = [one.kind.partition("part:")[2].split("-") for one in (drawn_view, view)]
     if edges[0] == [""] or edges[1] == [""]:
         return drawn_view == view

@@ -244,7 +244,7 @@ def dying_at(patch: pytest.MonkeyPatch, last: int) -> Iterator[list[bool]]:
 
 
 def unforgiving(name: str, *, ignore_errors: bool, dir_fd: int) -> None:  # noqa: ARG001
-    """As `rmtree`, a file at a time by what is counted here."""
+    """Like `rmtree`, a file at a time by what is counted here."""
     path = Path(f"/proc/self/fd/{dir_fd}").readlink() / name
     for file in sorted(path.iterdir()):
         os.unlink(file)  # noqa: PTH108  # counted

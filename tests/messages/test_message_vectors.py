@@ -78,7 +78,7 @@ def told(vector: dict[str, Any]) -> Any:
 
 
 def agrees(ours: Any, theirs: Any) -> bool:
-    """Whether all that Kafka's JSON says is in our values; it leaves off tagged defaults."""
+    """Return whether all that Kafka's JSON says is in our values; it leaves off tagged defaults."""
     if isinstance(theirs, dict):
         named = {name.replace("_", ""): value for name, value in ours.items()}
         return all(

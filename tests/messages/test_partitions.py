@@ -114,7 +114,7 @@ TWO = RECORDS + make_batch([make_record(value=b"mocha"), make_record(value=b"tea
 
 
 def check(data: bytes, start: int, end: int) -> bool:
-    """Whether a field is counted; then the counts are those of its batches."""
+    """Return whether a field is counted; then the counts are those of its batches."""
     counts, scanned = BatchCounts(), BatchCounts()
     scan = scan_batches(data, start, end)
     scanned.add(scan.batches)

@@ -82,7 +82,7 @@ class Spot(NamedTuple):
     partition: int | None
 
     def is_same(self, other: "Spot") -> bool:
-        """Whether they are of one partition: by topic id where both have one, else by name."""
+        """Return whether both are of one partition: by topic id if both have one, else by name."""
         if self.partition != other.partition:
             return False
         if self.topic_id and other.topic_id:

@@ -180,20 +180,20 @@ class Due:
             self.responses.clear()
 
     def is_intact(self, true: TrueExchange) -> bool:
-        """Whether all bytes of request and response survive."""
+        """Return whether all bytes of request and response survive."""
         response = true.response
         return self.asked.is_intact(true.request) and (
             response is None or self.answered.is_intact(response)
         )
 
     def has_request(self, true: TrueExchange) -> bool:
-        """Whether the request's start is known and its header, up to the client id, survives."""
+        """Return whether the start and the header, up to the client id, survive."""
         start = true.request.position
         end = start + min(4 + REQUEST_HEADER, 4 + true.request.size)
         return start in self.requests and self.asked.survives(start, end)
 
     def has_response(self, true: TrueExchange) -> bool:
-        """Whether the response's start is known and its header survives."""
+        """Return whether the response's start is known and its header survives."""
         if true.response is None:
             return False
         start = true.response.position
@@ -217,7 +217,7 @@ class Due:
 
 
 def is_proved(talk: Talk, asked: Seen) -> bool:
-    """Whether the requests show that the connection speaks Kafka: one has a client id, or is whole
+    """Return whether the requests show that the connection speaks Kafka: a client id, or whole
     and evident."""
     for true in talk.truth:
         start = true.request.position
@@ -228,7 +228,7 @@ def is_proved(talk: Talk, asked: Seen) -> bool:
 
 
 def is_evident(true: TrueExchange) -> bool:
-    """Whether a request shows by itself that it is one."""
+    """Return whether a request shows by itself that it is one."""
     row = true.row
     if row["decode_status"] != "ok":
         return False
@@ -325,7 +325,7 @@ def plain(rows: dict[str, list[Row]], table: str, skips_sessions: bool) -> list[
 
 
 def is_part(row: Row, true: Row) -> bool:
-    """Whether all that a row says is true."""
+    """Return whether all that a row says is true."""
     return all(value is None or value == true[name] for name, value in row.items())
 
 

@@ -60,7 +60,7 @@ class Relation(NamedTuple):
 
 
 def holds(table: str, column: str, value: Value) -> bool:
-    """Whether a damaged capture may tell this value in this column."""
+    """Return whether a damaged capture may tell this value in this column."""
     if value.told is None or value.told == value.true:
         return True
     if value.pair.is_sent_late and table in ("exchanges", "members") and column in TIMED:
@@ -145,7 +145,7 @@ def is_read_as(value: Value) -> bool:
 
 
 def is_guess_of(told: Any, true: Any) -> bool:
-    """Whether all of a body is as in the whole capture, but for what says that it is a guess."""
+    """Return whether a body equals that of the whole capture, apart from marks of a guess."""
     if isinstance(told, dict) and ("read_as" in told or "undecoded" in told):
         return True
     if is_raw(told, true) or is_withheld(told, true):
@@ -158,14 +158,14 @@ def is_guess_of(told: Any, true: Any) -> bool:
 
 
 def is_withheld(told: Any, true: Any) -> bool:
-    """Whether this is the size of a text, or of bytes, that an exchange in doubt does not show."""
+    """Return whether this is the size of a value that an exchange in doubt does not show."""
     if isinstance(true, dict) and set(true) == {"base64"}:
         return bool(told == f"<withheld, {len(b64decode(true['base64']))} bytes>")
     return isinstance(true, str) and told == f"<withheld, {len(true.encode())} bytes>"
 
 
 def is_raw(told: Any, true: Any) -> bool:
-    """Whether these are the bytes of what the whole capture decodes, as many as it says."""
+    """Return whether these are the bytes of what the whole capture decodes, as many as it says."""
     if not isinstance(true, dict) or "size" not in true:
         return False
     if isinstance(told, dict) and set(told) == {"base64"}:

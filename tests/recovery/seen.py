@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
     @property
     def skips_sessions(self) -> bool:
-        """Whether what fetch sessions say may differ."""
+        """Return whether what fetch sessions say may differ."""
         return self.loses or self.mixes
 
 
@@ -77,7 +77,7 @@ class Seen:
         return self.state[position] == LATE
 
     def survives(self, start: int, end: int) -> bool:
-        """Whether every byte of a part was captured."""
+        """Return whether every byte of a part was captured."""
         return self.state.count(CAPTURED, start, end) == end - start
 
     def is_intact(self, frame: TrueFrame) -> bool:

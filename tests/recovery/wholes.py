@@ -65,7 +65,7 @@ def lost_parts(case: Case) -> list[list[Part]]:
 
 
 def overlaps(one: Part, other: Part) -> bool:
-    """Whether they have a byte in common."""
+    """Return whether they have a byte in common."""
     return one.side == other.side and one.start < other.end and other.start < one.end
 
 
@@ -81,7 +81,7 @@ def pair_of(one: Match, true: Match, lost: Sequence[Part], seen: tuple[Seen, See
 
 
 def shows_answer(one: Match, seen: tuple[Seen, Seen]) -> bool:
-    """Whether something that was captured shows that the response was sent."""
+    """Return whether something that was captured shows that the response was sent."""
     answer = one.true.response
     if answer is None:
         return False

@@ -34,7 +34,7 @@ RED = "\x1b[1m\x1b[31m"
 
 
 def is_clean(opened: Terminal) -> bool:
-    """Whether the terminal shows its own lines and takes the mouse for itself."""
+    """Return whether the terminal shows its own lines and takes the mouse for itself."""
     return opened.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag}") == "0 0\n"
 
 

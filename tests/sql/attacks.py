@@ -35,7 +35,7 @@ class Prey(NamedTuple):
         return {str(path): path.read_bytes() for path in paths}
 
     def was_called(self) -> bool:
-        """Whether a connection to the port was tried."""
+        """Return whether a connection to the port was tried."""
         try:
             self.listener.accept()[0].close()
         except BlockingIOError:

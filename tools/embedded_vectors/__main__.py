@@ -80,7 +80,7 @@ def main() -> None:
 def run_java(
     program: str, release: str, artifacts: tuple[str, ...], arguments: tuple[str, ...]
 ) -> bytes:
-    """What a program beside this file prints with the jars of a Kafka release."""
+    """Output of a program in this directory, run with the jars of a Kafka release."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         wanted = [Artifact("org.apache.kafka", artifact, release) for artifact in artifacts]

@@ -56,7 +56,7 @@ def records(number: int) -> tuple[Piece, ...]:
 
 
 def edited_talk(data: bytes) -> tuple[Conversation, Talk, int]:
-    """What is captured, the session that was edited, and the way of it."""
+    """Faulty capture, the session it was made from, and the kind of fault."""
     number, way = data[0] % len(talks()), data[0] // len(talks()) % WAYS
     pieces = [Piece(one.data, link_type=one.link_type) for one in records(number)]
     for place, kind, where, value in edits(data):
@@ -89,7 +89,7 @@ def keylog_of(talk: Talk, way: int) -> bytes:
 
 
 def check_plaintext(said: Conversation, talk: Talk, way: int) -> None:
-    """What comes out is part of what was sent, or of what was captured in clear."""
+    """Check that the output is part of what was sent, or of what was captured in clear."""
     keys = KeyLog()
     keys.add(keylog_of(talk, way), "log")
     limits = (SMALL_LIMIT, 2 * SMALL_LIMIT) if way == LITTLE else (1 << 20, 1 << 20)

@@ -1,4 +1,4 @@
-"""What fuzzing starts from: the vectors of the tests, and what real captures hold."""
+"""Seeds of the fuzzer: test vectors and messages of real captures."""
 
 import base64
 import json

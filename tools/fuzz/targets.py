@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes any bytes and raises only when a promise is broken.
+"""Fuzz targets: each takes any bytes and raises only when a promise is broken.
 
 A target's docstring says how its input is laid out. Promises: values or DecodeError, never another
 exception; `read`, `skip` and projected decodes end at the same offset; every byte is accounted for;
@@ -135,7 +135,7 @@ def ended(decode_one: Callable[[], int]) -> int | None:
 
 
 def check_error(error: DecodeError) -> None:
-    """It can be shown, and points into its bytes."""
+    """Check that it can be shown, and points into its bytes."""
     str(error)
     error.hexdump()
     assert error.offset <= len(error.data), (error.offset, len(error.data))

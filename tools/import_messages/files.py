@@ -31,7 +31,7 @@ class Schema:
 
     @classmethod
     def load(cls, directory: Path) -> "Schema":
-        """What the directory holds; an empty or absent one is an empty schema."""
+        """Schema in the directory; empty if it is empty or absent."""
         files: dict[str, dict[str, Definition]] = {}
         for path in sorted(directory.glob("*/*.txt")):
             definitions = read_definitions(path.read_text(encoding="utf-8"))
@@ -189,7 +189,7 @@ def changes_in_place(known: Definition, source: Source) -> Iterator[str]:
 
 
 def untagged(fields: tuple[FieldSpec, ...]) -> tuple[object, ...]:
-    """What decides the bytes of all fields outside of tag sections."""
+    """Properties that determine the bytes of all fields outside of tag sections."""
     return tuple((*wire_form(field), untagged(field.fields)) for field in fields if field.tag < 0)
 
 
@@ -202,7 +202,7 @@ def tagged_paths(fields: tuple[FieldSpec, ...]) -> set[str]:
 
 
 def _latest_unstable(known: Definition, source: Source) -> bool:
-    """As the newest release has it: an older one, imported later, says nothing of it."""
+    """Take it from the newest release; an older one, imported later, does not change it."""
     is_older = max(source.versions, default=-1) < max(known.versions, default=-1)
     if source.role == "response" or is_older:
         return known.is_latest_unstable

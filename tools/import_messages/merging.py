@@ -71,7 +71,7 @@ def matches(older: Fields, newer: Fields) -> list[tuple[int, int]]:
 
 
 def is_same_field(older: FieldSpec, newer: FieldSpec) -> bool:
-    """Whether two fields can share a line: name, shape, tag and length form agree."""
+    """Return whether two fields can share a line: name, shape, tag and length form agree."""
     same_type = older.type == newer.type or (older.is_struct and newer.is_struct)
     return (
         older.name == newer.name
@@ -83,7 +83,7 @@ def is_same_field(older: FieldSpec, newer: FieldSpec) -> bool:
 
 
 def wire_form(field: FieldSpec) -> tuple[object, ...]:
-    """What decides the bytes of a field, without the fields of a struct."""
+    """Properties that determine the bytes of a field, without the fields of a struct."""
     may_be_absent = field.is_struct and not field.is_array and field.nullable
     type_name = "" if field.is_struct else field.type
     return field.name, type_name, field.is_array, field.tag, field.versions, may_be_absent

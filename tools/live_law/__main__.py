@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def read_arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """Arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.live_law",
         description="Capture one session twice, live and with tcpdump, and compare the tables.",
@@ -75,13 +75,13 @@ def read_arguments() -> argparse.Namespace:
 
 
 def differs(packets: Packets, compared: list[Compared]) -> bool:
-    """Whether there is any difference but the times of single packets."""
+    """Return whether there is any difference but the times of single packets."""
     is_same = packets.live == packets.filed and not packets.differing
     return not is_same or any(one.only_live or one.only_filed for one in compared)
 
 
 def values(both: Both, compared: list[Compared]) -> dict[str, object]:
-    """What was seen, for a program."""
+    """Results as JSON."""
     return {
         "packets": both.packets._asdict(),
         "tables": {one.table: one._asdict() for one in compared},

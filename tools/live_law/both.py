@@ -42,7 +42,7 @@ class Sighting(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """What both saw: how many packets, how many of them differ in bytes, and by how much in time.
+    """Comparison of both: packets, those that differ in bytes, largest difference in time.
 
     The kernel takes the time of a packet that comes from outside once, for all sockets. Of TCP
     that was sent on this host it takes none, so every socket has its own (Linux 5.18 and newer).
@@ -73,7 +73,7 @@ class KeepingWire(PacketSource):
         return packets
 
     def has_been_quiet(self, seconds: float) -> bool:
-        """Whether reading gave nothing for so long."""
+        """Return whether reading gave nothing for so long."""
         since = self.quiet_since
         return since is not None and time.monotonic() - since >= seconds
 

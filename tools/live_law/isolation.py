@@ -23,7 +23,7 @@ COMMANDS = (
 
 
 def is_isolated() -> bool:
-    """Whether this process was started by `isolated`."""
+    """Return whether this process was started by `isolated`."""
     return bool(os.environ.get(ISOLATED))
 
 

@@ -114,7 +114,7 @@ def take(reader: Consumer, count: int) -> None:
 
 
 def fail(addresses: str) -> None:
-    """What brokers refuse: a commit of no member, and a topic that is not there."""
+    """Requests that brokers refuse: a commit of a non-member, and a topic that does not exist."""
     with contextlib.closing(consumer(addresses, "strangers", "stranger")) as stranger:
         with contextlib.suppress(KafkaException):
             stranger.commit(offsets=[TopicPartition("nowhere", 900, 5)], asynchronous=False)

@@ -34,7 +34,7 @@ def fetch(options: Options) -> None:
 
 
 def options_of(version: str, clients: list[str]) -> Options:
-    """What the recorder is told; without clients, Java of the broker's release and Python's."""
+    """Options of the recorder; without clients, Java of the broker's release and Python's."""
     known = tuple(clients) or (f"java@{version}", "librdkafka")
     return Options(version, PORT, HEAP_MEGABYTES, None, known)
 
@@ -45,7 +45,7 @@ def play(scenario: str, options: Options, directory: Path) -> None:
 
 
 def described(scenario: str, options: Options) -> str:
-    """What is played, in a line."""
+    """One-line description of the scenario."""
     how = "KRaft" if options.cluster_mode == KRAFT else "ZooKeeper"
     clients = ", ".join(options.clients)
     return f"{scenario} on Kafka {options.kafka_version} ({how}) with {clients}"

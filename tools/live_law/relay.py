@@ -24,7 +24,7 @@ class Relay:
 
     @property
     def address(self) -> str:
-        """Where clients find it."""
+        """Address for clients."""
         host, port = self._listener.getsockname()[:2]
         return f"[{host}]:{port}"
 

@@ -34,7 +34,7 @@ def send(capture: Path) -> None:
 
 
 def raw_socket(interface: str) -> socket.socket:
-    """What sends whole frames."""
+    """Sender of whole frames."""
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     made.bind((interface, 0))
     return made

@@ -117,7 +117,7 @@ def java_vectors() -> Iterator[Vector]:
 
 
 def written_by(release: str) -> Iterator[Written]:
-    """What the classes of a release write; names without ``Data``, as the schema has them."""
+    """Vectors written by the classes of a release; names without ``Data``, as in the schema."""
     jars = _fetch_jars(f"vectors-{release}", artifacts(release))
     classes = cache_directory() / f"vectors-{release}"
     class_path = f"{classes}{os.pathsep}{jars}/*"

@@ -150,7 +150,7 @@ def fitting(specs: list[MessageSpec], version: int, instances: list[Any]) -> Mes
 
 
 def is_alike(instance: Any, fields: tuple[FieldSpec, ...], version: int) -> bool:
-    """Whether the instance has as many fields as the layout, at every level."""
+    """Return whether the instance has as many fields as the layout, at every level."""
     present = [field for field in fields if version in field.versions]
     own = dataclasses.fields(instance)
     if len(own) != len(present):
@@ -164,7 +164,7 @@ def is_alike(instance: Any, fields: tuple[FieldSpec, ...], version: int) -> bool
 
 
 def values_of(instance: Any, fields: tuple[FieldSpec, ...], version: int) -> dict[str, Any]:
-    """What kdissect should read; tagged fields at their default are not on the wire."""
+    """Values that kdissect should read; tagged fields at their default are not on the wire."""
     values = {}
     tagged = []
     present = [field for field in fields if version in field.versions]

@@ -25,7 +25,7 @@ class Vector(NamedTuple):
 
     @property
     def layout(self) -> tuple[str, int, str]:
-        """What is the same for all vectors of one layout."""
+        """Attributes shared by all vectors of one layout."""
         return self.name, self.version, self.releases
 
 

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Reply(NamedTuple):
-    """What an agent answered to one command; `operation` and `arguments` are the command's."""
+    """Answer of an agent to one command; `operation` and `arguments` are the command's."""
 
     operation: str
     arguments: dict[str, Any]
@@ -60,7 +60,7 @@ class AgentProcess:
 
     @property
     def process_id(self) -> int:
-        """Of the agent's process."""
+        """Process id of the agent."""
         return self._process.pid
 
     def send(self, operation: str, **arguments: Any) -> None:
@@ -118,7 +118,7 @@ class Library(NamedTuple):
 
     @property
     def is_java(self) -> bool:
-        """Whether Apache's own client does the work."""
+        """Return whether Apache's own client does the work."""
         return self.name in ("java", "streams")
 
 

@@ -1,4 +1,4 @@
-"""What Java clients log of their requests: when each was sent, and when its response was there.
+"""Requests from the logs of Java clients: time sent, and time answered.
 
 The times are those of the client's own clock, cut to milliseconds by its logger.
 """

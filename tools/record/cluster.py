@@ -34,7 +34,7 @@ FIRST_WITH_SCRAM_IN_FORMAT = (3, 5)
 
 
 class ClusterSettings(NamedTuple):
-    """What a cluster is: release, mode, layout and the properties that differ from Kafka's."""
+    """A cluster: release, mode, layout and the properties that differ from Kafka's."""
 
     release: Release
     mode: str
@@ -68,7 +68,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """What clients bootstrap from."""
+        """Bootstrap servers for clients."""
         host = self.nodes[-1].address if self.settings.layout.network is not None else "127.0.0.1"
         host = host if self._key_store is None else HOST
         return f"{host}:{self.ports.client}"
@@ -81,7 +81,7 @@ class Cluster:
 
     @property
     def certificates(self) -> str:
-        """What clients must trust, as PEM."""
+        """Certificates for clients to trust, as PEM."""
         assert self._key_store is not None
         return self._key_store.certificates
 
@@ -138,11 +138,11 @@ class Cluster:
 
     @property
     def zookeeper_address(self) -> str:
-        """Where the tools of old releases find ZooKeeper."""
+        """ZooKeeper address for the tools of old releases."""
         return f"127.0.0.1:{self.ports.zookeeper}"
 
     def directory_id(self, node_id: int) -> str:
-        """What a node's metadata directory is called in the quorum."""
+        """Directory id of a node in the quorum."""
         text = (self.servers[node_id].directory / "data" / "meta.properties").read_text()
         return next(
             line.split("=", 1)[1] for line in text.splitlines() if line.startswith("directory.id=")

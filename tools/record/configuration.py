@@ -65,7 +65,7 @@ LOGIN_MODULES = {
 
 
 class Layout(NamedTuple):
-    """How a scenario wants its cluster: a broker that is its own controller, unless said."""
+    """Cluster required by a scenario; by default one broker that is its own controller."""
 
     brokers: int = 1
     controllers: int = 0
@@ -80,19 +80,19 @@ class Layout(NamedTuple):
 
     @property
     def protocol(self) -> str:
-        """What clients speak; the listener's name too."""
+        """Security protocol of clients, also the listener's name."""
         plain = {False: PLAINTEXT, True: SASL}[self.has_sasl]
         return plain if self.tls is None else {PLAINTEXT: "SSL", SASL: "SASL_SSL"}[plain]
 
     @property
     def broker_protocol(self) -> str:
-        """What the broker itself speaks at that listener."""
+        """Security protocol of the broker at that listener."""
         is_terminated = self.tls is not None and self.tls.is_terminated
         return self.protocol.replace("SSL", PLAINTEXT) if is_terminated else self.protocol
 
     @property
     def has_open_listener(self) -> bool:
-        """Whether there is a second listener, without TLS and SASL, that is not captured."""
+        """Return whether there is a second listener, without TLS and SASL, that is not captured."""
         return self.protocol != PLAINTEXT
 
 

@@ -74,7 +74,7 @@ def table(directory: Path) -> str:
 
 
 def order(sidecar: dict[str, Any]) -> tuple[str, list[int]]:
-    """By scenario, then by version."""
+    """Sort key: scenario, then version."""
     return sidecar["scenario"], [int(part) for part in sidecar["software"]["kafka"].split(".")]
 
 

@@ -63,7 +63,7 @@ class Artifact(NamedTuple):
 
 
 def cache_directory() -> Path:
-    """Where fetched software is kept: $XDG_CACHE_HOME/kdissect-record, created if missing."""
+    """Cache of fetched software: $XDG_CACHE_HOME/kdissect-record, created if missing."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     directory = Path(root) / "kdissect-record"
     directory.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def streams_jars(kafka_version: str) -> Path:
 
 
 def java_agent(kafka_version: str) -> tuple[list[str], list[str]]:
-    """What `java` is told before and after the bootstrap address to start the agent."""
+    """Arguments of `java` before and after the bootstrap address to start the agent."""
     parts = ["Work"] if version_number(kafka_version) >= FIRST_WITH_WORK else []
     if version_number(kafka_version) >= FIRST_WITH_ADMIN_COMMANDS:
         parts = ["AdminCommands", "ClusterCommands", "SecurityCommands", "ShareCommands"]

@@ -26,7 +26,7 @@ def by_client_random(lines: Iterable[str], randoms: dict[str, list[str]]) -> Ite
 
 
 def client_randoms(capture: Path, port: int) -> dict[str, list[str]]:
-    """By the session id that a server gave: the client randoms of its connections."""
+    """Client randoms of connections by the session id that the server gave."""
     fields = ("tcp.stream", "tls.handshake.type", "tls.handshake.random",
               "tls.handshake.session_id")  # fmt: skip
     done = subprocess.run(

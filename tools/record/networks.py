@@ -11,7 +11,7 @@ BROKER, CLIENT, MIDDLE = "kdissect-broker", "kdissect-client", "kdissect-middle"
 
 
 class Tap(NamedTuple):
-    """Where a tcpdump listens, and what it keeps; `name` is added to the capture's."""
+    """Interface and filter of a tcpdump; `name` is added to the capture's."""
 
     name: str = ""
     interface: str = "lo"
@@ -30,7 +30,7 @@ class Network(NamedTuple):
     taps: tuple[Tap, ...] = (Tap(),)
 
     def enter(self, namespace: str) -> list[str]:
-        """What a command begins with that is to run in a namespace."""
+        """Command prefix to run in a namespace."""
         return inside(namespace) if namespace in self.namespaces else []
 
     def up(self) -> None:
@@ -48,7 +48,7 @@ class Network(NamedTuple):
 
 
 def inside(namespace: str | None) -> list[str]:
-    """What a command begins with that runs in a namespace; nothing for None."""
+    """Command prefix to run in a namespace; empty for None."""
     return [] if namespace is None else ["ip", "netns", "exec", namespace]
 
 

@@ -1,4 +1,4 @@
-"""Everything that is recorded, in one table: scenario, broker version, and the clients it is given.
+"""Table of all recordings: scenario, broker version and clients.
 
 `python -m tools.record.plan -o DIRECTORY [NAME ...]` records all, or those whose name contains one.
 """
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """Where it belongs below the output directory."""
+        """Path below the output directory."""
         if self.scenario in ON_NETWORKS:
             return "networks"
         return "tls" if self.scenario.startswith("tls") else ""

@@ -50,11 +50,11 @@ class JavaServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process was started and has not ended."""
+        """Return whether the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def logged(self) -> str:
-        """What the server has written so far."""
+        """Log of the server so far."""
         files = (self.directory / name for name in ("server.log", "stdout.log"))
         return "".join(file.read_text(errors="replace") for file in files if file.exists())
 

@@ -25,7 +25,7 @@ FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # what the newest Java client still speaks t
 
 
 class Options(NamedTuple):
-    """What the user asked for; `clients` are the libraries a scenario of many versions is given."""
+    """Options of the user; `clients` are the libraries for a scenario of many versions."""
 
     kafka_version: str
     port: int
@@ -41,12 +41,12 @@ class Options(NamedTuple):
 
     @property
     def cluster_mode(self) -> str:
-        """How the cluster keeps its metadata: as asked, else KRaft when the release has it."""
+        """Metadata mode of the cluster: as requested, else KRaft when the release has it."""
         return self.mode or (KRAFT if self.release.has_kraft else ZOOKEEPER)
 
 
 class Stage:
-    """What a scenario plays on: the cluster, and an agent for each library, started on demand."""
+    """Environment of a scenario: the cluster, and an agent for each library, started on demand."""
 
     def __init__(self, options: Options, cluster: Cluster, directory: Path) -> None:
         self.options = options
@@ -103,7 +103,7 @@ class Stage:
 
     @property
     def logs_requests(self) -> bool:
-        """Whether Java clients log what they send and receive."""
+        """Return whether Java clients log what they send and receive."""
         return self.cluster.settings.layout.logs_client_requests
 
     def act(self, operation: str, node: int, action: Callable[[], object]) -> None:

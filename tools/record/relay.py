@@ -14,7 +14,7 @@ SIZE_LIMIT = 1_000_000  # larger frames are not a scenario's: somebody else's by
 
 
 class Header(NamedTuple):
-    """What every request begins with, from version 1 of its header on."""
+    """Start of every request, from version 1 of its header on."""
 
     api_key: int
     correlation_id: int

@@ -54,7 +54,7 @@ class LoggedMembership(NamedTuple):
 
 
 class RequestLog(NamedTuple):
-    """All that the log says about one listener."""
+    """Log entries about one listener."""
 
     exchanges: list[LoggedExchange]
     partitions: list[LoggedPartition]

@@ -86,7 +86,7 @@ class Journal:
 
 
 class Facts(NamedTuple):
-    """What is known beside the journal and the request log."""
+    """Facts not in the journal or the request log."""
 
     scenario: str
     software: dict[str, Any]

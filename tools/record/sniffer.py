@@ -18,7 +18,7 @@ STOP_TIMEOUT_SECONDS = 30
 
 
 class SnifferReport(NamedTuple):
-    """What tcpdump said at its end."""
+    """Statistics that tcpdump printed at its end."""
 
     version: str
     captured: int

@@ -21,7 +21,7 @@ SAN = f"san=dns:{HOST},ip:127.0.0.1,ip:::1"
 
 
 class Tls(NamedTuple):
-    """How a scenario wants its broker's TLS."""
+    """TLS configuration of a scenario's broker."""
 
     jvm_options: tuple[str, ...] = ()
     bytes_a_key: int = 0  # after so many the broker sends a KeyUpdate; 0: as Java has it
@@ -69,7 +69,7 @@ class KeyStore(NamedTuple):
 
 
 def broker_properties(store: KeyStore) -> dict[str, str]:
-    """What a broker is told about its keys; both versions of TLS, whatever suites Java has."""
+    """Key configuration of a broker; both versions of TLS, all suites of Java."""
     return {
         "ssl.keystore.location": str(store.path),
         "ssl.keystore.type": "PKCS12",
@@ -80,7 +80,7 @@ def broker_properties(store: KeyStore) -> dict[str, str]:
 
 
 def jvm_options(tls: Tls, directory: Path, logger: Path | None, key_log: Path) -> list[str]:
-    """What a broker's JVM is told."""
+    """JVM options of a broker."""
     options = list(tls.jvm_options)
     if logger is not None:
         options.append(f"-javaagent:{logger}={key_log}")

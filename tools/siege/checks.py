@@ -1,4 +1,4 @@
-"""What must hold of a command that has ended, whatever it read."""
+"""Invariants of a finished command, whatever it read."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ csv.field_size_limit(sys.maxsize)
 def violations(
     given: Input, line: Line, ended: Ended, directory: Path, asked: bool
 ) -> list[Escape]:
-    """Everything that does not hold; `asked` when it was told to end."""
+    """List all violations; `asked` when it was told to end."""
     found = [*of_ending(ended, asked), *of_size(given, line, ended), *of_text(line, ended, asked)]
     return [*found, *of_secrets(given, line, ended, directory), *of_files(line, directory)]
 
@@ -81,7 +81,7 @@ def of_size(given: Input, line: Line, ended: Ended) -> Iterator[Escape]:
 
 
 def of_text(line: Line, ended: Ended, asked: bool) -> Iterator[Escape]:
-    """What is printed is text without characters that do harm, and of its format."""
+    """Check that output is text without harmful characters, and of its format."""
     said_as_text = [("stderr", ended.err)]
     if line.format not in BINARY:
         said_as_text.append(("stdout", ended.out))
@@ -114,7 +114,7 @@ def of_format(format_: str, shown: str) -> Iterator[Escape]:
 
 
 def is_formula(cell: str) -> bool:
-    """As a spreadsheet reads it: spaces and what cannot be seen are passed over."""
+    """Normalize like a spreadsheet: skip spaces and invisible characters."""
     seen = unicodedata.normalize("NFKC", cell[:200]).strip()
     if seen[:1] == "-":
         number = seen.removeprefix("-").replace("-", "", 1).replace("+", "", 1)

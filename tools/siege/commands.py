@@ -91,7 +91,7 @@ class Line(NamedTuple):
 
     @property
     def has_payload(self) -> bool:
-        """Whether bytes of records, or whole packets, are written."""
+        """Return whether bytes of records, or whole packets, are written."""
         return PAYLOAD in self.words or self.command == "slice"
 
 
@@ -108,7 +108,7 @@ def command_of(name: str) -> click.Command:
 
 
 def options_of(name: str) -> Iterator[click.Option]:
-    """Those that are drawn."""
+    """Draw commands."""
     for option in command_of(name).params:
         if isinstance(option, click.Option) and not LEFT_OUT.keys() & set(option.opts):
             yield option
@@ -148,7 +148,7 @@ def made(name: str, words: list[str], format_: str, output: str = "") -> Line:
 
 
 def protocol_line(source: random.Random) -> Line:
-    """It reads no capture: a name, or the list of all."""
+    """Command that reads no capture: a name, or the list of all."""
     format_ = source.choice(("table", "json", "jsonl", "csv", ""))
     if format_:
         return made("protocol", ["protocol", "--format", format_], format_)
@@ -186,7 +186,7 @@ def choices_of(kind: click.ParamType) -> list[str]:
 
 
 def format_of(words: list[str]) -> str:
-    """What is on stdout: of the format that is named, else of what is the default in a pipe."""
+    """Check stdout: the format that is named, else the default in a pipe."""
     if "--format" in words:
         return words[words.index("--format") + 1]
     return "json" if "--json" in words and words[0] == "summary" else ""

@@ -1,4 +1,4 @@
-"""What was violated, kept for later; and what was done, as a table in Markdown."""
+"""Stored violations, and a Markdown table of the runs."""
 
 import json
 import time

@@ -99,7 +99,7 @@ def packets_of(path: str) -> tuple[Packets, int]:
 
 
 def hostile(source: random.Random) -> Drawn:
-    """What a generator of the tests makes."""
+    """Capture made by a generator of the tests."""
     name = source.choice(sorted(HOSTILE))
     one = HOSTILE[name]
     raw = one.capture(source.randrange(1 << 31), source.choice(SIZES))
@@ -143,7 +143,7 @@ def reordered(packets: Packets, source: random.Random) -> Packets:
 
 
 def cut(packets: Packets, source: random.Random) -> Packets:
-    """As with a snaplen, of all or of some."""
+    """Truncate all or some packets, as a snaplen does."""
     size, share = source.choice(SNAPLENS), source.choice((0.05, 1.0))
     return [
         Captured(packet.data[:size], packet.time_ns, packet.wire_length)
@@ -231,7 +231,7 @@ CHANGES: tuple[Change, ...] = (
 
 
 def written(packets: Packets, link_type: int, source: random.Random) -> bytes:
-    """As any kind of file; times are those that the kind can say."""
+    """Write as any file format, with times in its resolution."""
     fit = [one._replace(time_ns=min(max(0, one.time_ns), LATEST_NS)) for one in packets]
     order = source.choice("<<<>")
     if source.random() < 0.5:

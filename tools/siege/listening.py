@@ -32,7 +32,7 @@ PRINTED = 4 * MIB
 
 
 class Broken(Exception):
-    """It does not go on: it has ended, or answers nothing."""
+    """The program has ended, or does not respond."""
 
     def __init__(self, escape: Escape) -> None:
         super().__init__(escape.reason)
@@ -94,7 +94,7 @@ class Live:
                 raise Broken(Escape("ended", self.said())) from None
 
     def look(self) -> None:
-        """Whether it lives, and what memory it has had."""
+        """Return whether it lives, and what memory it has had."""
         if (code := self.process.poll()) is not None:
             raise Broken(Escape("ended", f"with {code}: {self.said()}"))
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -136,7 +136,7 @@ class Live:
             asking.close()
 
     def markers_counted(self) -> int:
-        """How many exchanges of the marker are in the metrics; the page must be one."""
+        """Count the marker's exchanges in the metrics, and check the page."""
         self.look()
         try:
             page = self.page()
@@ -169,7 +169,7 @@ class Live:
         return self.log.read_bytes()[-2_000:].decode(errors="replace")
 
     def printed(self) -> Iterator[Escape]:
-        """What is wrong with what it printed."""
+        """Violations in its output."""
         data = self.log.read_bytes()
         if any(trace in data for trace in TRACES):
             yield Escape("exception", self.said())
@@ -179,7 +179,7 @@ class Live:
             yield Escape("harmful text", repr(sorted(harmful)))
 
     def files(self, counted: int, has_payload: bool) -> Iterator[Escape]:
-        """What is wrong with its files: all can be read, and the marker's exchanges are there."""
+        """Violations in its files: unreadable ones, or missing exchanges of the marker."""
         seen: list[int] = []
         for path in sorted(self.output.rglob("*.parquet")):
             if any(part.startswith(".") for part in path.relative_to(self.output).parts):

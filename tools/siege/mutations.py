@@ -22,7 +22,7 @@ LOCALES = ("C.UTF-8", "C", "C.UTF-8")
 
 
 class Siege(NamedTuple):
-    """How one part is run; `only` is the number of the one input that is done again."""
+    """Options of one part; `only` is the number of a single input to repeat."""
 
     minutes: float
     seed: int

@@ -21,7 +21,7 @@ END_TIMEOUT_S = 120.0  # after SIGTERM
 
 
 class Ended(NamedTuple):
-    """How a process ended, and what it printed."""
+    """Exit status and output of a process."""
 
     code: int
     cpu_s: float

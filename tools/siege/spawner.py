@@ -77,7 +77,7 @@ def is_over(handle: int, within_s: float) -> bool:
 
 
 def alone(group: int) -> bool:
-    """Whether nothing is left of the group; what is, is killed."""
+    """Return whether nothing is left of the group; what is, is killed."""
     give_up = time.monotonic() + LEFT_BEHIND_S
     while time.monotonic() < give_up:
         try:

@@ -37,7 +37,7 @@ Said = list[tuple[bool, bytes]]  # True is of the client
 
 
 class Field(ABC):
-    """Where peers talk."""
+    """Network in which peers talk."""
 
     live: Live
 

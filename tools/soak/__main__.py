@@ -76,7 +76,7 @@ def told(fault: Fault) -> None:
 
 
 def rows_in(output: Path) -> Iterator[Row]:
-    """What all runs say of exchanges."""
+    """Exchanges of all runs."""
     for file in sorted(output.glob("[!.]*/[!.]*/exchanges.parquet")):
         table = parquet.read_table(file, columns=list(COLUMNS))
         columns = (table[name].to_pylist() for name in COLUMNS)
@@ -85,7 +85,7 @@ def rows_in(output: Path) -> Iterator[Row]:
 
 
 def judge(scene: Scene, faults: list[Fault], looking: Looking) -> Verdict:
-    """What clients counted beside the tables, and all that failed on the way."""
+    """Counts of the clients compared with the tables, and all failures."""
     outages: list[Outage] = [outage for fault in faults for outage in fault.outages]
     verdict = judged(read_journal(scene.journal), rows_in(scene.output), outages)
     verdict.findings.extend(

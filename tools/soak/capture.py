@@ -14,7 +14,7 @@ SHOWN = 500
 
 
 class Failed(Exception):
-    """It did not do what it must."""
+    """The program broke a promise."""
 
 
 class LiveCapture:
@@ -61,7 +61,7 @@ class LiveCapture:
         return time.time_ns()
 
     def is_capturing(self) -> bool:
-        """Whether a packet socket of its namespace hears the interface that is there now."""
+        """Return whether a packet socket of its namespace hears the interface that is there now."""
         try:
             sockets = Path(f"/proc/{self.process.pid}/net/packet").read_text()
         except OSError:
@@ -90,12 +90,12 @@ class LiveCapture:
         self.process.wait()
 
     def end(self) -> None:
-        """Whatever it does."""
+        """Kill it, whatever it does."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
 
     def said(self) -> str:
-        """What it said last since it was started."""
+        """Last characters of its log since its start."""
         said = self.log.read_bytes()[self._said_at :].decode(errors="replace")
         return said[-SHOWN:].strip() or "nothing was said"
 

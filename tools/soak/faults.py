@@ -1,4 +1,4 @@
-"""What happens to a capture, at random moments, one thing after the other."""
+"""Faults injected into a capture one after the other, at random moments."""
 
 import errno
 import random
@@ -88,7 +88,7 @@ class Faults:
         return [Outage("interface gone", begin, end + GRACE_NS)]
 
     def full(self) -> list[Outage]:
-        """Nothing may be lost."""
+        """Fill the disk; nothing may be lost."""
         ballast = self.scene.disk / "ballast"
         try:
             with ballast.open("wb", buffering=0) as file:
@@ -122,13 +122,13 @@ class Faults:
         return [Outage("kill -9", begin, ready)]
 
     def hang_up(self) -> list[Outage]:
-        """Nothing may be lost."""
+        """Send a SIGHUP; nothing may be lost."""
         self.capture.hang_up()
         self.pause(0, 1)
         return []
 
     def restart_broker(self) -> list[Outage]:
-        """Nothing may be lost."""
+        """Restart the broker; nothing may be lost."""
         self.scene.cluster.servers[1].stop(politely=self.chance.random() < 0.5)
         self.pause(0, 2)
         self.scene.cluster.start_nodes([1])

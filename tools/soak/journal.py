@@ -1,4 +1,4 @@
-"""What clients did, by their own clock, which is the capture's too; ns since 1970."""
+"""Journal of the clients by their clock, which is also the capture's; ns since 1970."""
 
 import json
 from pathlib import Path

@@ -15,7 +15,7 @@ SHOWN = 20
 
 
 class Outage(NamedTuple):
-    """When the capture could not see, or what it saw may be lost; ns since 1970."""
+    """Times in which packets were not seen or may be lost; ns since 1970."""
 
     kind: str
     begin_ns: int
@@ -23,7 +23,7 @@ class Outage(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What is asked of a row of `exchanges`."""
+    """Columns compared of a row of `exchanges`."""
 
     client_id: str
     correlation_id: int
@@ -116,7 +116,7 @@ def _judge_missing(
 
 
 def cuts(session: Session, outages: Sequence[Outage]) -> str:
-    """Which outages there were during a session."""
+    """Outages during a session."""
     found = _overlapping(outages, session.opened_ns, session.closed_ns)
     kinds = " and ".join(outage.kind for outage in found)
     return f"a session cut by {kinds}" if found else "a clear session"

@@ -36,7 +36,7 @@ def fetch(topic: str, offset: int, wait_ms: int, max_size: int) -> bytes:
 
 
 def metadata(topic: str) -> bytes:
-    """Of one topic, which is not made where it is not there."""
+    """Metadata request for one topic without creating it."""
     return struct.pack(">i", 1) + text(topic) + b"\0"
 
 

@@ -1,4 +1,4 @@
-"""Where the soak plays: a broker behind a cable, clients at its other end, a small disk.
+"""Scene of the soak: a broker behind a cable, clients at its other end, a small disk.
 
 clients ── far0 ══ near0 ── broker, on an address of its own that is always there
                      └── kdissect live ──▶ a file system of DISK_SIZE in memory
@@ -28,7 +28,7 @@ CLIENTS_TIMEOUT_S = 90.0
 
 
 class Scene:
-    """All that is there; see `staged`."""
+    """Parts of the scene; see `staged`."""
 
     def __init__(self, cable: Cable, directory: Path) -> None:
         self.cable = cable

@@ -23,7 +23,7 @@ def all_told(paths: Sequence[Path], types: dict[str, str]) -> Iterator[tuple[str
 
 
 def crafted_lines(pairs: Sequence[tuple[bytes, bytes]], types: dict[str, str]) -> Iterator[Line]:
-    """What tshark says of these requests and responses."""
+    """Decode these requests and responses with tshark."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "crafted.pcap")
         write_capture(path, pairs)

@@ -59,7 +59,7 @@ def write_oracle(version: str, lines: Iterable[Line]) -> int:
 
 
 def chosen(told: Iterable[tuple[str, Told]]) -> Iterator[tuple[str, Told]]:
-    """Of messages with their captures, a few of every layout, all unlike each other."""
+    """Pick a few different messages of every layout, with their captures."""
     shapes: Counter[object] = Counter()
     layouts: Counter[object] = Counter()
     for capture, message in told:
@@ -72,6 +72,6 @@ def chosen(told: Iterable[tuple[str, Told]]) -> Iterator[tuple[str, Told]]:
 
 
 def is_in_table(message: Told) -> bool:
-    """Whether tshark knows the API and its version, and of a response the request."""
+    """Return whether tshark knows the API and its version, and of a response the request."""
     newest = NEWEST_OF_TSHARK.get(message.api_key, -1)
     return message.api_version <= newest and REQUEST_MISSING not in message.complaints

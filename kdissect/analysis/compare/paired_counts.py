@@ -74,7 +74,7 @@ class Sides(NamedTuple):
 
     @property
     def are_paired(self) -> bool:
-        """Whether both sides cover the same time."""
+        """Return whether both sides cover the same time."""
         return self.spans[0] == self.spans[1]
 
     def counts(self, x: Array, n: Array) -> Windows:
@@ -206,7 +206,7 @@ def shares(
 
 
 def are_enough(counts: Windows) -> npt.NDArray[np.bool_]:
-    """Whether both sides have enough non-empty windows."""
+    """Return whether both sides have enough non-empty windows."""
     found: npt.NDArray[np.bool_] = (effective(counts.side(0)[1]) >= FEWEST_WINDOWS) & (
         effective(counts.side(1)[1]) >= FEWEST_WINDOWS
     )

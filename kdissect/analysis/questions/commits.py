@@ -155,7 +155,7 @@ def risk_of(rows: "ir.Table") -> "ir.IntegerValue":
 
 
 def rhythm_of(rows: "ir.Table") -> "ir.StringValue":
-    """Whether commits look like those of a timer."""
+    """Return whether commits look like those of a timer."""
     import ibis
 
     spread = (rows.interval_p90_ns - rows.interval_p10_ns) / 2

@@ -131,7 +131,7 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def has_no_answer(rows: "ir.Table") -> "ir.BooleanValue":
-    """Whether a client got nothing but silence: no packet came, and it never went beyond SYN.
+    """Return whether a client got no answer: no packet came, and it never went beyond SYN.
 
     A client that sends data or a FIN was answered, and the answers were not captured.
     """

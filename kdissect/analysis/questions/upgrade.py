@@ -146,7 +146,7 @@ def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]"
 
 
 def knows_baseline(rows: "ir.Table", to: str) -> "ir.BooleanValue":
-    """Whether a client declares a library that speaks what is left in 4.0, and takes it there."""
+    """Return whether a client declares a library that uses the versions left in 4.0."""
     import ibis
 
     if not releases.numbers(BASELINE) <= releases.numbers(to):
@@ -218,7 +218,7 @@ def connection_versions(tables: Tables) -> "ir.Table":
 
 
 def is_closed_by_broker(connections: "ir.Table") -> "ir.BooleanValue":
-    """Whether the broker was the first to close, which one direction alone does not show."""
+    """Return whether the broker was the first to close, which one direction alone does not show."""
     is_both_ways = (connections.packets_to_broker > 0) & (connections.packets_to_client > 0)
     return ((connections.ended_by == "broker") & is_both_ways).coalesce(False)
 
@@ -256,7 +256,7 @@ def rank(used: "ir.Table", to: str) -> "ir.IntegerValue":
 
 
 def writes_old(used: "ir.Table", to: str) -> "ir.BooleanValue":
-    """Whether batches have a format that the release supports only in old segments."""
+    """Return whether batches have a format that the release supports only in old segments."""
     import ibis
 
     if releases.numbers(to) < releases.numbers(releases.ONE_FORMAT):

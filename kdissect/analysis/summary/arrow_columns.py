@@ -40,7 +40,7 @@ def texts(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.object_]:
 
 
 def has_text(batch: pa.RecordBatch, name: str, part: str) -> npt.NDArray[np.bool_]:
-    """Where a text column contains a text; it does not in nulls."""
+    """Mask of the rows whose text column contains a text; nulls do not."""
     column = batch.column(name)
     if isinstance(column, pa.DictionaryArray):
         words, codes = _words_and_codes(column)
@@ -52,7 +52,7 @@ def has_text(batch: pa.RecordBatch, name: str, part: str) -> npt.NDArray[np.bool
 
 
 def is_set(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
-    """Where an integer, time or text column is not null."""
+    """Mask of the rows whose integer, time or text column is not null."""
     column = batch.column(name)
     if isinstance(column, pa.DictionaryArray):
         column = column.indices

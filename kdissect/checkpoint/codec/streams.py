@@ -196,7 +196,7 @@ SEGMENTS: Final = Converted(
 
 
 def wraps() -> bool:
-    """Whether numbers have 64 bits, as they do in the compiled build."""
+    """Return whether numbers have 64 bits, as they do in the compiled build."""
     try:
         Mark().numbers = 1 << 63
     except (TypeError, OverflowError):

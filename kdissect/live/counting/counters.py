@@ -72,7 +72,7 @@ def api_names() -> Names:
 
 
 class Durations(NamedTuple):
-    """By API: counts per bucket, not cumulative, and the sum in seconds."""
+    """Histograms by API: counts per bucket, not cumulative, and the sum in seconds."""
 
     counts: Counts
     sums: Counts

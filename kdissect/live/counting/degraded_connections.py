@@ -49,7 +49,7 @@ def degraded(
 
 
 def is_late(one: Late, focus: Focus, now_ns: int) -> bool:
-    """Whether a connection has an overdue request within the focus."""
+    """Return whether a connection has an overdue request within the focus."""
     return (
         one.waits.due_ns < now_ns
         and focus.api in ("", one.waits.api)

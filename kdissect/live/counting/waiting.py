@@ -133,7 +133,7 @@ def waits_for_group(exchange: Exchange) -> bool:
 
 
 def allowed_ns(exchange: Exchange) -> int:
-    """How long a request may wait because it asked for it."""
+    """Wait that a request allows the broker, as in a long poll."""
     if waits_for_group(exchange):
         return GROUP_WAIT_NS
     if exchange.api_key in (API_FETCH, API_SHARE_FETCH) and exchange.asked.max_wait_ms != NULL:

@@ -39,7 +39,7 @@ class Window:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether rows were dropped, so that the window is shorter than requested."""
+        """Return whether rows were dropped, so that the window is shorter than requested."""
         return bool(self.buckets) and self._lost_ns > self.buckets[-1].end_ns - self.window_ns
 
     @property

@@ -29,11 +29,11 @@ class DiskTrouble:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last attempt of any writer failed."""
+        """Return whether the last attempt of any writer failed."""
         return bool(self._failing)
 
     def has(self, who: str) -> bool:
-        """Whether the last attempt of this writer failed."""
+        """Return whether the last attempt of this writer failed."""
         return who in self._failing
 
     @property
@@ -94,7 +94,7 @@ def lost_text(lost: Counter[str]) -> str:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether the disk is full, by errno or by the text of the error."""
+    """Return whether the disk is full, by errno or by the text of the error."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True

@@ -28,7 +28,7 @@ class DiskWorker(threading.Thread):
         raise NotImplementedError
 
     def has_work(self) -> bool:
-        """Whether work is pending."""
+        """Return whether work is pending."""
         raise NotImplementedError
 
     def wake(self) -> None:

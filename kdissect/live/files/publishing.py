@@ -66,7 +66,7 @@ class Publisher(DiskWorker):
         self.wake()
 
     def has_work(self) -> bool:
-        """Whether rotations are pending."""
+        """Return whether rotations are pending."""
         return bool(self.queue)
 
     def work(self) -> None:

@@ -59,7 +59,7 @@ class OpenRotation:
 
     @property
     def is_written(self) -> bool:
-        """Whether no rows are only in memory."""
+        """Return whether no rows are only in memory."""
         return not (self.waiting or self._snapshot is not None or self.unwritten)
 
     def see(self, connections: pa.RecordBatch) -> None:
@@ -152,11 +152,11 @@ class SpoolWriter(DiskWorker):
             self.wake()
 
     def has_room(self) -> bool:
-        """Whether more rows can wait."""
+        """Return whether more rows can wait."""
         return self.held < (HELD_BYTES if self.held_bytes is None else self.held_bytes)
 
     def has_work(self) -> bool:
-        """Whether rows are only in memory, or a sealed rotation is still here."""
+        """Return whether rows are only in memory, or a sealed rotation is still here."""
         return any(not one.is_written or one.is_sealed for one in list(self.rotations))
 
     def close(self) -> None:

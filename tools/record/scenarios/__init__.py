@@ -1,4 +1,4 @@
-"""What is played while the recorder listens: one scenario a module, or a family of them."""
+"""Scenarios to record: one scenario a module, or a family of them."""
 
 from tools.record.recording import Scenario
 from tools.record.scenarios import (

@@ -1,4 +1,4 @@
-"""What operators ask of and do to a broker: topics, configs, ACLs, quotas, users, groups, quorum.
+"""Operators' commands: topics, configs, ACLs, quotas, users, groups, quorum.
 
 Many of these fail somewhere, because a broker of that version or mode cannot do them: the errors
 are part of the recording.

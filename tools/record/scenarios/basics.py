@@ -1,4 +1,4 @@
-"""What every client does with every broker: produce with each codec, consume in a group, commit.
+"""Basic client traffic: produce with each codec, consume in a group, commit.
 
 The clients are those of the recording; old brokers also get their own Scala tools.
 """
@@ -47,7 +47,7 @@ def short_name(library: str) -> str:
 
 
 def settings_of(library: str, release: Release) -> dict[str, Any]:
-    """What a library must be told to speak to a release, where it does not find out."""
+    """Options that a library needs for a release, where it does not negotiate versions."""
     name = parse_library(library).name
     if name == "sarama":
         return {"version": release.version}

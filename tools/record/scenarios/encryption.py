@@ -172,7 +172,7 @@ def read(stage: Stage, library: str, client: str, settings: dict[str, Any], want
 
 
 def settings_of(session: Session, stage: Stage) -> dict[str, Any]:
-    """How a library is told to use TLS, in whose version, with which suite."""
+    """TLS options of a library: version and suite."""
     name = parse_library(session.library).name
     certificates, protocol = stage.cluster.certificates, stage.cluster.settings.layout.protocol
     suite = session.suite

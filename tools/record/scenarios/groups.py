@@ -97,7 +97,7 @@ def restart_static_member(stage: Stage, library: str) -> None:
 
 
 def administer(stage: Stage) -> None:
-    """What an operator does to groups."""
+    """Operator's commands on groups."""
     stage.call("java", "list_groups", ADMIN)
     stage.call("java", "describe_group", ADMIN, group="ranged")
     stage.call("java", "describe_group", ADMIN, group="static")

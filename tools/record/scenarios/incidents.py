@@ -1,4 +1,4 @@
-"""What incidents of clients share: a writer that goes on all the time, and members that poll."""
+"""Parts shared by incidents of clients: a continuous writer, and members that poll."""
 
 from typing import Any
 

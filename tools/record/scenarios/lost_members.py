@@ -45,7 +45,7 @@ def kill_one(stage: Stage, group: str, settings: dict[str, Any], seconds: float)
 
 
 def with_operation(member: tuple[str, str], operation: str) -> tuple[str, str, str]:
-    """What a stage is told to let a member do something."""
+    """Command to a stage for one member."""
     library, client = member
     return library, operation, client
 

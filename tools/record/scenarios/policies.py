@@ -1,4 +1,4 @@
-"""What brokers do to clients' data and pace: topic configs, quotas, and telemetry they ask for."""
+"""Broker policies for clients: topic configs, quotas and requested telemetry."""
 
 import time
 from typing import Any

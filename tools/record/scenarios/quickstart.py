@@ -196,7 +196,7 @@ def hang(stage: Stage) -> None:
 
 
 def describe(stage: Stage) -> None:
-    """What an operator asks at the end."""
+    """Operator's queries at the end."""
     places = [("orders", partition) for partition in range(4)]
     stage.call("librdkafka", "list_offsets", "admin-rd", places=places, at="latest")
     stage.call("java", "list_offsets", ADMIN, places=[("clicks", 0)], at="earliest")

@@ -16,7 +16,7 @@ SETTLE_SECONDS = 1.2
 
 
 def properties_of(_: Release, mode: str) -> dict[str, str]:
-    """Everything in three copies; quiet fetchers, so that the recording is small."""
+    """Properties for three replicas, with quiet fetchers to keep the recording small."""
     properties = {
         "auto.create.topics.enable": "true",
         "default.replication.factor": "3",

@@ -43,7 +43,7 @@ def hang(stage: Stage, library: str, client: str, first: int) -> None:
 
 
 def read(stage: Stage, library: str) -> None:
-    """What arrived."""
+    """Records that arrived."""
     places = [(TOPIC, partition, 0) for partition in range(2)]
     stage.call(library, "open_consumer", "retried-reader", assign=places)
     stage.call(library, "poll", "retried-reader", seconds=3)

@@ -129,7 +129,7 @@ def stay(stage: Stage, library: str) -> None:
 def login_settings(
     library: str, mechanism: str, password: str, user: str = USER, more: str = ""
 ) -> dict[str, Any]:
-    """How a library is told to log in."""
+    """Login options of a library."""
     name = parse_library(library).name
     protocol = "SASL_PLAINTEXT"
     if name == "java":

@@ -44,7 +44,7 @@ def play_follower(stage: Stage) -> None:
 
 
 def play_leader(stage: Stage) -> None:
-    """What one of three leaders has is slow for producer and consumer, the rest is not."""
+    """Make one of three leaders slow for producer and consumer."""
     stage.create_topics(ADMIN, [{"name": "stock", "partitions": 3, "replication": 3}])
     for partition in range(3):
         place(stage, "stock", partition, [partition + 1, (partition + 1) % 3 + 1])

@@ -44,6 +44,6 @@ def play(stage: Stage) -> None:
 
 
 def commit(stage: Stage, members: list[Member]) -> None:
-    """What each says it has committed."""
+    """Offsets that each reports as committed."""
     for library, client in members:
         stage.call(library, "commit", client)

@@ -49,5 +49,5 @@ def order(number: int) -> dict[str, Any]:
 
 
 def traceparent(number: int) -> str:
-    """What the header of record `number` says."""
+    """Header of record `number`."""
     return f"00-0af7651916cd43dd8448eb211c80{number:04x}-b7ad6b716920{number:04x}-01"
