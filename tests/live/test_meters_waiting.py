@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kdissect.live.counting.grace import MINIMUM_NS
 from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.snapshot import DegradedConnection, Focus, Grouped
 from kdissect.live.counting.waiting import Waiting, Waits
@@ -41,18 +42,19 @@ def test_a_request_waits_from_its_end_until_it_is_answered() -> None:
     talk = conversation().client(PRODUCE)
     (waits,) = waiting_after(talk).by_connection.values()
     # Handshake of three packets, then the request.
-    assert waits == Waits(1, START_NS + 3 * STEP_NS, START_NS + 3 * STEP_NS, 0)
+    sent = START_NS + 3 * STEP_NS
+    assert waits == Waits(1, sent, sent + MINIMUM_NS, 0)
     assert waiting_after(talk.broker(response("Produce", 7, 2))).by_connection == {}
 
 
-def test_a_long_poll_is_late_only_after_what_it_asked_for() -> None:
+def test_a_long_poll_is_late_only_a_second_after_what_it_asked_for() -> None:
     dissector = make_dissector(Options(), collects=False, keeps_frames=False)
     dissector.feed(conversation().client(FETCH).packets())
     waiting = Waiting(dissector.exchanges.states, dissector.exchanges.names)
     sent = START_NS + 3 * STEP_NS
-    waiting.look(sent + 500 * MS)
+    waiting.look(sent + 1_500 * MS)
     assert (waiting.count, waiting.late) == (1, {})
-    waiting.look(sent + 501 * MS)
+    waiting.look(sent + 1_501 * MS)
     (late,) = waiting.late.values()
     assert (late.client, late.topics, late.waits.api) == ("shop", ("orders",), "Fetch")
 

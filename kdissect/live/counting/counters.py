@@ -1,8 +1,8 @@
 """Monotonic counters since the start, by API, client, topic and error.
 
-Cardinality is bounded: APIs and errors are those of Kafka and a few more, of clients and topics the
-first ones up to a limit have a name. Arrays are preallocated for the maximum, so counting is an
-indexed addition and reading is a copy.
+Cardinality is bounded: APIs and errors are those of Kafka and a few more, of clients and topics as
+many as their limit have a name, see `label_names`. Arrays are preallocated for the maximum, so
+counting is an indexed addition and reading is a copy.
 """
 
 from typing import Any, Final, NamedTuple
@@ -10,16 +10,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.counting.columns import NAME_SIZE, NONE, Names
+from kdissect.live.counting.columns import NONE
+from kdissect.live.counting.label_names import LabelNames
 from kdissect.live.counting.latency_groups import PRODUCES
 from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL
-from kdissect.text.escape import escaped_within
 
-OTHER_LABEL: Final = "other"
-NO_LABEL: Final = "none"
 # Kafka 4.3 has 134 error codes of its own.
 ERRORS: Final = 200
 # Upper bounds in ns; larger values have a bucket too.
@@ -37,35 +35,11 @@ TOPIC_DIRECTIONS: Final = ("produced", "fetched")
 Counts = np.ndarray[Any, Any]
 
 
-class LabelNames(Names):
-    """Names as label values: escaped, and no longer than NAME_SIZE.
-
-    Texts with the same label value have the same code, so no series occurs twice.
-    """
-
-    def code(self, text: str) -> int:
-        known = self._codes.get(text)
-        return super().code(label_value(text)) if known is None else known
-
-
-def label_value(text: str) -> str:
-    r"""Escape a text for display in a dashboard or shell.
-
-    >>> label_value("a\u202eb")
-    'a\\u202eb'
-    """
-    return escaped_within(text, NAME_SIZE)
-
-
-def label_names(limit: int) -> Names:
-    return LabelNames(limit, OTHER_LABEL, NO_LABEL)
-
-
-def api_names() -> Names:
+def api_names() -> LabelNames:
     """Names of all APIs; there is no room for more."""
     known = dict.fromkeys(api.name for api in APIS.values())
     known |= dict.fromkeys(api.name for apis in OLD_APIS.values() for api in apis.values())
-    names = label_names(len(known))
+    names = LabelNames(len(known))
     for name in known:
         names.code(name)
     return names
@@ -84,8 +58,9 @@ class Durations(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """All counts, as arrays indexed by label code."""
+    """All counts, as arrays indexed by label code; `outcomes` is of all exchanges."""
 
+    outcomes: Counts
     exchanges: Counts
     message_bytes: Counts
     errors: Counts
@@ -103,15 +78,16 @@ class Counters:
     """Totals, and the names of their indices."""
 
     def __init__(self, labels: int) -> None:
-        self.names = Vocabulary(
+        self.names: Vocabulary[LabelNames] = Vocabulary(
             api_names(),
-            label_names(labels),
-            label_names(labels),
-            label_names(ERRORS),
-            *(label_names(0) for _ in range(4)),
+            LabelNames(labels),
+            LabelNames(labels),
+            LabelNames(ERRORS),
+            *(LabelNames(0) for _ in range(4)),
         )
         apis, clients, topics, errors = (names.limit + 2 for names in self.names[:4])
         self.totals = Totals(
+            zeros(len(OUTCOMES)),
             zeros(apis, clients, len(OUTCOMES)),
             zeros(apis, clients, 2),
             zeros(apis, errors),
@@ -124,9 +100,13 @@ class Counters:
 
     def add(self, rows: TimeBucket) -> None:
         """Count the rows of a time bucket, whose codes are of `names`."""
+        self._release()
+        for names in (self.names.clients, self.names.topics):
+            names.tick(rows.end_ns)
         totals = self.totals
         exchanges, errors, topics = rows.exchanges, rows.errors, rows.topics
         api, client = exchanges.api, exchanges.client
+        np.add.at(totals.outcomes, exchanges.outcome, 1)
         np.add.at(totals.exchanges, (api, client, exchanges.outcome), 1)
         sizes = exchanges.request_size.astype(np.int64), exchanges.response_size.astype(np.int64)
         for direction, size in enumerate(sizes):
@@ -140,6 +120,17 @@ class Counters:
         np.add.at(totals.topic_bytes, (topics.topic, fetched), topics.bytes)
         np.add.at(totals.topic_records, (topics.topic, fetched), topics.records)
         self._add_durations(rows)
+
+    def _release(self) -> None:
+        """Set the counts of names to 0 whose codes now stand for others."""
+        totals, clients, topics = self.totals, self.names.clients, self.names.topics
+        totals.exchanges[:, clients.released] = 0
+        totals.message_bytes[:, clients.released] = 0
+        totals.client_errors[clients.released] = 0
+        for counts in (totals.topic_errors, totals.topic_bytes, totals.topic_records):
+            counts[topics.released] = 0
+        for names in (clients, topics):
+            names.released.clear()
 
     def _add_durations(self, rows: TimeBucket) -> None:
         exchanges, totals = rows.exchanges, self.totals

@@ -26,6 +26,15 @@ class Metric(NamedTuple):
 
 METRICS: Final = (
     Metric(
+        "kdissect_all_exchanges", COUNTER, (),
+        "requests and responses without a request; this and the other totals without labels start "
+        "at 0",
+    ),
+    Metric("kdissect_all_unanswered", COUNTER, (), "requests without a response"),
+    Metric("kdissect_all_errors", COUNTER, (), "error codes other than 0 in responses"),
+    Metric("kdissect_all_problems", COUNTER, (), "all of `kdissect_problems_total`"),
+    Metric("kdissect_all_shed", COUNTER, (), "all of `kdissect_shed_total`"),
+    Metric(
         "kdissect_exchanges", COUNTER, ("api", "client", "outcome"),
         "requests and what became of them: answered, unanswered, no_response_expected (produce "
         "with acks=0), orphan (a response without its request)",
@@ -69,8 +78,8 @@ METRICS: Final = (
     ),
     Metric(
         "kdissect_late_connections", GAUGE, (),
-        "connections whose oldest request waits longer than it asked for: long polls aside, 500 at "
-        "the most",
+        "connections whose oldest request waits longer than the 99.9th percentile of its API, a second "
+        "at least: long polls aside, 500 at the most",
     ),
     Metric("kdissect_packets_received", COUNTER, (), "packets that passed the capture's filter"),
     Metric("kdissect_packets_dropped", COUNTER, (), "of those, packets the capturing host lost"),

@@ -48,10 +48,14 @@ NO_ROWS = TimeBucket(
 
 
 class Gathering:
-    """Takes batches of `TABLES`; `take_bucket` returns the rows since its last call."""
+    """Takes batches of `TABLES`; `take_bucket` returns the rows since its last call.
 
-    def __init__(self, names: Vocabulary[Names]) -> None:
+    With `shows_ids` a topic without a known name is its id, else it has none.
+    """
+
+    def __init__(self, names: Vocabulary[Names], shows_ids: bool = True) -> None:
         self.names = names
+        self._shows_ids = shows_ids
         self._begin()
 
     def _begin(self) -> None:
@@ -70,9 +74,9 @@ class Gathering:
             self._exchanges.append(exchange_columns(batch, self.names))
             self._tcp_events.append(tcp_event_columns(batch))
         elif table == "partitions":
-            self._topics.append(topic_columns(batch, self.names))
+            self._topics.append(topic_columns(batch, self.names, self._shows_ids))
         elif table == "errors":
-            self._errors.append(error_columns(batch, self.names))
+            self._errors.append(error_columns(batch, self.names, self._shows_ids))
         elif table == "members":
             self._members.append(member_columns(batch, self.names))
         elif table == "connections":

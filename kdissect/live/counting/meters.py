@@ -125,6 +125,7 @@ class Meters(Listener):
             begin = max(buckets[-1].end_ns, status.now_ns - self._window.window_ns)
         packets = status.balance.packets - self._status.balance.packets
         made = self._gathering.take_bucket(begin, status.now_ns, packets)
+        self._waiting.grace.add(made.exchanges, self._gathering.names.apis)
         with self._lock:
             self._window.add(made)
             if self._window.forget_names():

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from copy import deepcopy
 from http import HTTPStatus
 from http.client import HTTPException
@@ -32,16 +33,20 @@ from prometheus_client.registry import Collector
 from kdissect.errors import OutputError
 from kdissect.live.counting.counters import Counters
 from kdissect.live.counting.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
+from kdissect.live.counting.first_pages import FirstPages, Scraper
 from kdissect.live.counting.gathering import Gathering
 from kdissect.live.counting.samples import (
     Distribution,
     Growing,
     Values,
+    empty,
     histograms_of,
+    label_counts,
     status_counts,
     status_gauges,
     values_of,
 )
+from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
@@ -55,6 +60,9 @@ READERS: Final = 8
 LONGEST_LINE: Final = 65_536  # bytes of a request line, as http.server has it
 # Errors that a client can cause: it disconnects, reads too slowly, or sends an invalid request.
 READERS_FAULTS: Final = (OSError, HTTPException)
+# Whose page is made in this thread; None where the metrics are collected without one.
+SCRAPER: Final[ContextVar[Scraper | None]] = ContextVar("SCRAPER", default=None)
+LONGEST_AGENT: Final = 100  # characters of a scraper's name for itself
 
 
 def build() -> dict[str, str]:
@@ -73,7 +81,7 @@ BUILD: Final = build()
 
 
 class MetricsListener(Listener, Collector):
-    """Counts since the start; the first `labels` clients and topics have a name.
+    """Counts since the start; `labels` clients and topics have a name, see `LabelNames`.
 
     Counts grow at each tick. `collect` may be called from any thread.
     """
@@ -82,13 +90,16 @@ class MetricsListener(Listener, Collector):
 
     def __init__(self, labels: int = LABELS) -> None:
         self._counters = Counters(labels)
-        self._gathering = Gathering(self._counters.names)
+        # A topic's id as a label would be replaced by its name, and take room for good.
+        self._gathering = Gathering(self._counters.names, shows_ids=False)
         self._waiting = Waiting({}, {})
         self._packets = 0
         self._packet_ns = -1
         self._growing = Growing()
         self._values: dict[str, Values] = {}
+        self._names = Vocabulary(*(each.now() for each in self._counters.names))
         self._lock = threading.Lock()
+        self._first_pages = FirstPages(time.monotonic())
 
     def begin(self, watcher: LiveCapture) -> None:
         self._waiting = Waiting(watcher.dissector.exchanges.states, watcher.names)
@@ -98,24 +109,52 @@ class MetricsListener(Listener, Collector):
 
     def tick(self, status: Status) -> None:
         rows = self._gathering.take_bucket(0, status.now_ns, 0)
+        self._waiting.grace.add(rows.exchanges, self._counters.names.apis)
         self._waiting.look(status.now_ns)
         values = self._status_values(status)
+        names = self._counters.names
+        values |= label_counts(names)
         with self._lock:
             self._counters.add(rows)
             self._values = values
+            self._names = Vocabulary(*(each.now() for each in names))
 
     def finish(self, status: Status) -> None:
         self.tick(status)
 
     def collect(self) -> Iterable[Family]:
-        """All metrics, with their current values."""
+        """All metrics, with their current values; series that a scraper has not had yet are 0."""
         with self._lock:
             totals, values = deepcopy(self._counters.totals), self._values
-        names = self._counters.names
+            names = self._names
         values = values | values_of(totals, names)
         distributions = histograms_of(totals, names)
+        scraper = SCRAPER.get()
+        if scraper is not None:
+            values, distributions = self._begun_at_0(values, distributions, scraper)
         for metric in METRICS:
             yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
+
+    def _begun_at_0(
+        self,
+        values: dict[str, Values],
+        distributions: dict[str, list[Distribution]],
+        scraper: Scraper,
+    ) -> tuple[dict[str, Values], dict[str, list[Distribution]]]:
+        """The same with 0 in place of counts that are new to the scraper."""
+        counters = [metric.name for metric in METRICS if metric.kind == COUNTER and metric.labels]
+        keys = [(name, labels) for name in counters for labels, _ in values.get(name, ())]
+        keys += [(name, one.labels) for name, some in distributions.items() for one in some]
+        with self._lock:
+            new = self._first_pages.new_on(keys, scraper, time.monotonic())
+        begun = {
+            name: [(labels, 0 if (name, labels) in new else value) for labels, value in some]
+            for name, some in values.items()
+        }
+        return begun, {
+            name: [empty(one) if (name, one.labels) in new else one for one in some]
+            for name, some in distributions.items()
+        }
 
     def _status_values(self, status: Status) -> dict[str, Values]:
         if status.balance.packets > self._packets:
@@ -261,5 +300,17 @@ def serve_at(bound: Bound, listener: MetricsListener) -> Server:
     except OSError as error:
         bound.close()
         raise OutputError(f"--metrics: {reason(error)}") from error
-    listening.set_app(make_wsgi_app(registry))
+    listening.set_app(app_of(registry))
     return Server(listening)
+
+
+def app_of(registry: CollectorRegistry) -> Any:
+    """The library's application, which notes for whom a page is made."""
+    make_page = make_wsgi_app(registry)
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_AGENT]
+        SCRAPER.set((environ.get("REMOTE_ADDR", ""), agent))
+        return make_page(environ, start_response)
+
+    return app

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.counting.columns import Names
+from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.counters import (
     BOUNDS_NS,
     DIRECTIONS,
@@ -15,7 +15,8 @@ from kdissect.live.counting.counters import (
     Durations,
     Totals,
 )
-from kdissect.live.counting.time_buckets import Vocabulary
+from kdissect.live.counting.label_names import LabelNames
+from kdissect.live.counting.time_buckets import UNANSWERED, Vocabulary
 from kdissect.live.listener import Status
 
 Labels = tuple[str, ...]
@@ -33,6 +34,11 @@ class Distribution(NamedTuple):
     total: float
 
 
+def empty(one: Distribution) -> Distribution:
+    """The same histogram without any values."""
+    return one._replace(buckets=[(bound, 0) for bound, _ in one.buckets], total=0.0)
+
+
 def counted(counts: Counts, *names: Sequence[str]) -> Values:
     """Non-zero counts, with the names of their indices."""
     places = np.nonzero(counts)
@@ -44,6 +50,11 @@ def counted(counts: Counts, *names: Sequence[str]) -> Values:
     ]
 
 
+def total(counts: Counts) -> Values:
+    """The sum of all counts, without labels."""
+    return [((), int(counts.sum()))]
+
+
 def distributions(durations: Durations, apis: Sequence[str]) -> Iterator[Distribution]:
     """Histograms of APIs, except empty ones."""
     sums = np.cumsum(durations.counts, axis=1)
@@ -52,19 +63,22 @@ def distributions(durations: Durations, apis: Sequence[str]) -> Iterator[Distrib
         yield Distribution((apis[code],), buckets, float(durations.sums[code]))
 
 
-def histograms_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, list[Distribution]]:
+def histograms_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, list[Distribution]]:
     """Histograms, by metric name."""
     apis = names.apis.texts
     return {
         f"kdissect_{name}_seconds": list(distributions(durations, apis))
-        for name, durations in zip(Totals._fields[7:], totals[7:], strict=True)
+        for name, durations in zip(Totals._fields[8:], totals[8:], strict=True)
     }
 
 
-def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
+def values_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, Values]:
     """Counts of exchanges, by metric name."""
     apis, clients, topics, errors = (of.texts for of in names[:4])
     return {
+        "kdissect_all_exchanges": total(totals.outcomes),
+        "kdissect_all_unanswered": total(totals.outcomes[UNANSWERED]),
+        "kdissect_all_errors": total(totals.errors),
         "kdissect_exchanges": counted(totals.exchanges, apis, clients, OUTCOMES),
         "kdissect_message_bytes": counted(totals.message_bytes, apis, clients, DIRECTIONS),
         "kdissect_errors": counted(totals.errors, apis, errors),
@@ -72,12 +86,18 @@ def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
         "kdissect_topic_errors": counted(totals.topic_errors, topics, errors),
         "kdissect_topic_bytes": counted(totals.topic_bytes, topics, TOPIC_DIRECTIONS),
         "kdissect_topic_records": counted(totals.topic_records, topics, TOPIC_DIRECTIONS),
+    }
+
+
+def label_counts(names: Vocabulary[LabelNames]) -> dict[str, Values]:
+    """Names with a label of their own, and those without, by kind."""
+    return {
         "kdissect_label_names": labelled(names, lambda of: len(of) - 2),
         "kdissect_label_names_left_out": labelled(names, lambda of: of.left_out),
     }
 
 
-def labelled(names: Vocabulary[Names], count: Any) -> Values:
+def labelled(names: Vocabulary[LabelNames], count: Any) -> Values:
     """Result of `count` for the names of each label."""
     return [((label,), count(of)) for label, of in zip(LABELLED, names[:4], strict=True)]
 
@@ -121,7 +141,9 @@ def status_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
         "kdissect_packets_dropped": {(): status.packet_source.dropped},
         "kdissect_packets": {(): balance.packets},
         "kdissect_captured_bytes": {(): balance.captured_bytes},
+        "kdissect_all_problems": {(): sum(balance.problems.values())},
         "kdissect_problems": {(kind,): count for kind, count in balance.problems.items()},
+        "kdissect_all_shed": {(): sum(status.shed.values())},
         "kdissect_shed": {(what,): count for what, count in status.shed.items()},
         "process_cpu_seconds": {(): status.cpu_seconds},
     }

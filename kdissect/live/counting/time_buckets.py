@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kdissect.exchanges.exchange import OUTCOMES
 from kdissect.live.counting.columns import (
+    NONE,
     Codes,
     Flags,
     Names,
@@ -28,7 +29,7 @@ Bytes32 = np.ndarray[Any, np.dtype[np.int32]]
 Outcomes = np.ndarray[Any, np.dtype[np.int8]]
 
 
-Each = TypeVar("Each")
+Each = TypeVar("Each", covariant=True)
 
 
 class Vocabulary(NamedTuple, Generic[Each]):
@@ -198,12 +199,15 @@ def tcp_event_columns(batch: pa.RecordBatch) -> TcpEventColumns:
     )
 
 
-def topic_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> TopicColumns:
+def topic_columns(
+    batch: pa.RecordBatch, names: Vocabulary[Names], shows_ids: bool = True
+) -> TopicColumns:
     ids = ints_of(batch["exchange_id"])
     failed = or_zero(ints_of(batch["error_code"])) != 0
     record_bytes = or_zero(ints_of(batch["record_bytes"]))
     records = or_zero(ints_of(batch["record_count"]))
-    whole = TopicColumns(ids, topics_of(batch, names.topics), record_bytes, records, failed)
+    topics = topics_of(batch, names.topics, shows_ids)
+    whole = TopicColumns(ids, topics, record_bytes, records, failed)
     columns = together(whole)
     if len(columns.row) > len(runs(columns.row)):
         # A message may name a topic again, after another one.
@@ -224,20 +228,22 @@ def together(columns: TopicColumns) -> TopicColumns:
     )
 
 
-def topics_of(batch: pa.RecordBatch, names: Names) -> Codes:
-    """Topic of each row; its id, if the name is unknown."""
+def topics_of(batch: pa.RecordBatch, names: Names, shows_ids: bool) -> Codes:
+    """Topic of each row; if the name is unknown its id, or NONE."""
     topics = names.codes(batch["topic"])
-    nameless = topics == 0
-    if nameless.any():
+    nameless = topics == NONE
+    if shows_ids and nameless.any():
         topics = np.where(nameless, names.codes(batch["topic_id"]), topics)
     return topics
 
 
-def error_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> ErrorColumns:
+def error_columns(
+    batch: pa.RecordBatch, names: Vocabulary[Names], shows_ids: bool = True
+) -> ErrorColumns:
     return ErrorColumns(
         ints_of(batch["exchange_id"]),
         names.errors.codes(batch["name"]),
-        topics_of(batch, names.topics),
+        topics_of(batch, names.topics, shows_ids),
         flags_of(batch["is_retriable"]),
     )
 

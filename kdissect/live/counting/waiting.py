@@ -17,6 +17,7 @@ from kdissect.exchanges.exchange import (
     API_SYNC_GROUP,
     Exchange,
 )
+from kdissect.live.counting.grace import Grace
 from kdissect.protocol.apis import vendor_api_name
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER
@@ -35,7 +36,8 @@ GROUP_WAIT_NS: Final = 60_000_000_000
 class Waits(NamedTuple):
     """Waiting requests of a connection: their number, and `since_ns` of the oldest.
 
-    It is overdue after `due_ns`, not before: a fetch asks the broker to wait.
+    It is overdue after `due_ns`, not before: a fetch asks the broker to wait, and each API takes
+    its time, see `Grace`.
     """
 
     waiting: int
@@ -63,6 +65,7 @@ class Waiting:
 
     `by_connection` are those that wait. `late` are overdue ones, or those that wait for their
     group; it is replaced at each look. Another thread may read both; `topics` are names by id.
+    `grace` is what the owner adds rows to.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Waiting:
         self.by_connection: dict[int, Waits] = {}
         self.late: Mapping[int, Late] = {}
         self.count = 0
+        self.grace = Grace()
         self._states = states
         self._topics = topics
         self._asked = asked
@@ -89,6 +93,7 @@ class Waiting:
                 continue
             oldest = state.pending[state.pending_head]
             waits = waits_of(oldest, len(state.pending) - state.pending_head)
+            waits = waits._replace(due_ns=waits.due_ns + self.grace.of(waits.api))
             self.by_connection[connection_id] = waits
             self.count += waits.waiting
             if waits.due_ns < now_ns or waits_for_group(oldest):
@@ -123,7 +128,7 @@ class Waiting:
 
 
 def waits_of(oldest: Exchange, count: int) -> Waits:
-    """Summary for any connection with `count` waiting requests."""
+    """Summary for any connection with `count` waiting requests, without grace."""
     since = oldest.request_end if oldest.request_end != NULL else oldest.request_start
     return Waits(count, since, since + allowed_ns(oldest), oldest.api_key, oldest.vendor)
 
