@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kdissect.live.encryption import NOTHING, Undecrypted
 from kdissect.sources.packet_source import Counts, PacketSource
 
 if TYPE_CHECKING:  # a service imports this module before it drops privileges
@@ -18,7 +19,7 @@ class Status(NamedTuple):
     That is the time of the last packet plus the time elapsed on this host's clock since it came.
     `backlog` is the fill level of the capture buffer, 0 to 1. `level` is the level of shedding, see
     `shedding`, and `shed` the shed counters by kind. `memory` is the resident memory of this
-    process in bytes, `cpu_seconds` its CPU time.
+    process in bytes, `cpu_seconds` its CPU time. `undecrypted` is of TLS.
     """
 
     now_ns: int
@@ -30,6 +31,7 @@ class Status(NamedTuple):
     shed: Mapping[str, int] = {}
     memory: int = 0
     cpu_seconds: float = 0.0
+    undecrypted: Undecrypted = NOTHING
 
 
 class LiveCapture(Protocol):

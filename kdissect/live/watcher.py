@@ -15,6 +15,7 @@ from typing import Final
 from kdissect.capture.merge import count_until
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
+from kdissect.live.encryption import EncryptionPoll
 from kdissect.live.keylogs import TailedKeyLogs
 from kdissect.live.listener import Listener, Status
 from kdissect.live.shedding import Shedder
@@ -88,6 +89,7 @@ class Watcher:
         keys = self.keylogs.keys
         self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
+        self.encryption = EncryptionPoll(self.dissector.tls.sessions)
         keys.read_more = lambda: add_secrets(keys, packet_source.find_secrets())
         # Rows do not wait for topic names: listeners that write rows later know more names then.
         self.builders = {
@@ -271,6 +273,7 @@ class Watcher:
             shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),
             cpu_seconds=usage.ru_utime + usage.ru_stime,
+            undecrypted=self.encryption.look(int(self.dissector.totals.encrypted_bytes)),
         )
 
     def _set_time(self, time_ns: int) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kdissect.live.counting.snapshot import Focus, Snapshot
+from kdissect.live.encryption import Undecrypted
 from kdissect.screen.lines import (
     CUT,
     Group,
@@ -185,6 +186,8 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
         Group([Piece(lost_text(snapshot, width), "hot" if status.packet_source.dropped else "")]),
         Group([Piece(counted(problems, "problem"), "hot" if problems else "")]),
     ]
+    if status.undecrypted.connections:
+        groups.append(Group([Piece(undecrypted_text(status.undecrypted, width), "hot")]))
     if snapshot.late:
         groups.append(Group([Piece(f"{count(snapshot.late)} late", "hot")]))
     if status.level:
@@ -196,6 +199,12 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
     number = status.open_connections
     connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
     return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]
+
+
+def undecrypted_text(undecrypted: Undecrypted, width: int) -> str:
+    """Number of TLS connections that are not decrypted, and why."""
+    text = f"{count(undecrypted.connections)} TLS"
+    return f"{text} not decrypted: {undecrypted.reason}" if width >= WIDE else text
 
 
 def shed_text(snapshot: Snapshot, width: int) -> str:

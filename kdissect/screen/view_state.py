@@ -176,8 +176,10 @@ class Looking:
         if not balance.exchanges:
             lines.append(f"so far no exchange in {counted(balance.packets, 'packet')}")
             lines.append(f"of {counted(self.snapshot.status.open_connections, 'connection')}")
-            if balance.encrypted_connections:
-                lines.append(f"{count(balance.encrypted_connections)} were encrypted: --keylog")
+            undecrypted = self.snapshot.status.undecrypted
+            if hidden := balance.encrypted_connections + undecrypted.connections:
+                reason = f" ({undecrypted.reason})" if undecrypted.reason else ""
+                lines.append(f"{count(hidden)} are encrypted{reason}: --keylog")
             lines.append("other ports of brokers: --port")
         return lines
 

@@ -45,6 +45,10 @@ WRONG_SECRETS: Final = "wrong secrets"
 UNSUPPORTED: Final = "unsupported"
 LIMIT: Final = "limit"
 LOSS: Final = "loss"
+REASONS: Final = (
+    NO_HELLOS, NO_CLIENT_HELLO, NO_SERVER_HELLO, NO_SECRETS, WRONG_SECRETS, UNSUPPORTED, LIMIT,
+    LOSS,
+)  # fmt: skip
 
 
 class Agreement:

@@ -11,6 +11,7 @@ completed the record.
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import Problem
@@ -78,6 +79,11 @@ class Tls:
         self._watched: dict[Connection, Watch] = {}
         self._sessions: dict[Connection, Session] = {}
         self._facts: dict[Connection, SessionProperties] = {}
+
+    @property
+    def sessions(self) -> "Mapping[Connection, Session]":
+        """TLS sessions of open connections."""
+        return self._sessions
 
     @property
     def held(self) -> int:

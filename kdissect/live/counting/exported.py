@@ -78,9 +78,14 @@ METRICS: Final = (
     ),
     Metric(
         "kdissect_late_connections", GAUGE, (),
-        "connections whose oldest request waits longer than the 99.9th percentile of its API, a second "
-        "at least: long polls aside, 500 at the most",
+        "connections whose oldest request waits longer than the 99.9th percentile of its API, a "
+        "second at least: long polls aside, 500 at the most",
     ),
+    Metric(
+        "kdissect_undecrypted_connections", GAUGE, ("reason",),
+        "open TLS connections that are not decrypted, and why: what they say is not in any count",
+    ),
+    Metric("kdissect_undecrypted_bytes", COUNTER, (), "payload of TLS that was not decrypted"),
     Metric("kdissect_packets_received", COUNTER, (), "packets that passed the capture's filter"),
     Metric("kdissect_packets_dropped", COUNTER, (), "of those, packets the capturing host lost"),
     Metric("kdissect_packets", COUNTER, (), "packets that were dissected"),

@@ -17,7 +17,8 @@ def line_of(snapshot: Snapshot) -> str:
     """The main figures in at most `WIDTH` columns, escaped for a terminal.
 
     Time, exchanges and errors per second, latency (50 %, 99 %), the API with the most exchanges,
-    the client with the longest ones, waiting requests, connections with overdue ones, packets lost.
+    the client with the longest ones, waiting requests, connections with overdue ones, packets lost;
+    connections whose TLS is not decrypted, if there are any.
     """
     whole, status = snapshot.whole, snapshot.status
     head = [
@@ -31,6 +32,8 @@ def line_of(snapshot: Snapshot) -> str:
         f"late {number(snapshot.late)}",
         f"drop {number(status.packet_source.dropped)}",
     ]
+    if status.undecrypted.connections:
+        tail.append(f"tls {number(status.undecrypted.connections)}")
     left = WIDTH - sum(len(part) + 2 for part in head + tail)
     api = cut(snapshot.apis[0].name if snapshot.apis else NONE, left // 3)
     client = client_text(snapshot.clients, left - cells(api) - 2)
@@ -121,6 +124,11 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "dropped": status.packet_source.dropped,
         "backlog": status.backlog,
         "open_connections": status.open_connections,
+        "undecrypted": {
+            "connections": status.undecrypted.connections,
+            "bytes": status.undecrypted.bytes,
+            "reasons": dict(status.undecrypted.reasons),
+        },
         "level": status.level,
         "shed": dict(status.shed),
         "memory": status.memory,

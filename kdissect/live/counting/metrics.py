@@ -50,6 +50,7 @@ from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
+from kdissect.tls.agreement import REASONS
 
 LABELS: Final = 100
 # Timeout of a client that sends nothing.
@@ -164,6 +165,9 @@ class MetricsListener(Listener, Collector):
         late = [one for one in self._waiting.late.values() if one.waits.due_ns < status.now_ns]
         gauges["kdissect_late_connections"] = len(late)
         values: dict[str, Values] = {name: [((), value)] for name, value in gauges.items()}
+        values["kdissect_undecrypted_connections"] = [
+            ((reason,), status.undecrypted.reasons.get(reason, 0)) for reason in REASONS
+        ]
         for name, counts in status_counts(status).items():
             values[name] = [
                 (labels, self._growing.grown(name, labels, count))

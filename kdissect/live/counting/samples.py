@@ -141,6 +141,7 @@ def status_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
         "kdissect_packets_dropped": {(): status.packet_source.dropped},
         "kdissect_packets": {(): balance.packets},
         "kdissect_captured_bytes": {(): balance.captured_bytes},
+        "kdissect_undecrypted_bytes": {(): status.undecrypted.bytes},
         "kdissect_all_problems": {(): sum(balance.problems.values())},
         "kdissect_problems": {(kind,): count for kind, count in balance.problems.items()},
         "kdissect_all_shed": {(): sum(status.shed.values())},
