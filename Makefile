@@ -52,7 +52,8 @@ $(VENV)/developer.txt: pyproject.toml | $(BIN)/python
 
 $(VENV)/.developer: $(VENV)/developer.txt
 	@echo "installing what developing needs into $(VENV)"
-	@$(BIN)/pip install --disable-pip-version-check -q -r $(VENV)/developer.txt
+	@$(BIN)/pip install --disable-pip-version-check -q $$(grep '^uv>=' $(VENV)/developer.txt)
+	@$(BIN)/python -m uv pip install -q --python $(BIN)/python -r $(VENV)/developer.txt
 	@touch $@
 
 # --- for everybody ---------------------------------------------------------------------------
@@ -61,7 +62,7 @@ demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
 	$(BIN)/kdissect captures/quickstart.pcapng
 
 # Tests that are named are run as they are, slow ones too.
-test: $(VENV)/.installed $(VENV)/.developer ## install and run the quick tests on what was installed
+test: $(VENV)/.developer $(VENV)/.installed ## install and run the quick tests on what was installed
 ifeq ($(TESTS),tests)
 	@.ci/lanes $(BIN)/python -m "not slow"
 else
@@ -70,17 +71,13 @@ endif
 
 # --- for developers --------------------------------------------------------------------------
 
-setup: $(VENV)/.installed $(VENV)/.developer ## create .venv with all that developing needs
+setup: $(VENV)/.developer $(VENV)/.installed ## create .venv with all that developing needs
 
 check: $(VENV)/.developer ## lint, types, import contract, one case of each test under 50 ms, from source
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	KDISSECT_CASES=1 $(BIN)/python -m pytest -q -m "not slow" $(TESTS)
+	@.ci/check $(BIN)/python $(TESTS)
 
 test-all: export KDISSECT_SWEEP = all
-test-all: $(VENV)/.installed $(VENV)/.developer ## the same with slow tests and every case of the sweeps
+test-all: $(VENV)/.developer $(VENV)/.installed ## the same with slow tests and every case of the sweeps
 	@.ci/lanes $(BIN)/python
 
 test-plain: $(VENV)/.developer ## run the tests on the sources as they are, not compiled

@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 import kdissect
+from tests import lanes
 from tests.seeds import SEED
 
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=100)
@@ -29,6 +30,7 @@ CASES = os.environ.get("KDISSECT_CASES", "")
 IS_COSTLY_RUN = os.environ.get("KDISSECT_COSTLY", "") == "1"
 COSTLY = Path(__file__).with_name("costly.txt")
 JAVA = {"java", "spark"}  # fixtures that start one
+LANES = os.environ.get("KDISSECT_LANES", "")
 
 
 def pytest_report_header() -> str:
@@ -83,6 +85,15 @@ def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=left_out)
     chosen = {id(item) for item in left_out}
     items[:] = [item for item in items if id(item) not in chosen]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Share the files with other processes where there are several lanes."""
+    if not LANES or session.testsfailed or session.config.option.collectonly:
+        return None
+    lanes.run(session, Path(LANES))
+    return True
 
 
 def pytest_collection_finish() -> None:

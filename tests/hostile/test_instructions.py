@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)  # a minute each, most of it the start under valgrind
 @pytest.mark.parametrize("name", COUNTED)
 def test_instructions_grow_with_the_bytes_at_every_doubling(name: str) -> None:
     counts = counted([name] * COUNTED[name], SIZES, SEED)[name]

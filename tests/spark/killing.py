@@ -116,13 +116,15 @@ def started(command: list[str]) -> "Iterator[subprocess.Popen[str]]":
     try:
         yield process
     finally:
-        family |= {process.pid, *group_of(process.pid)}
-        for pid in family:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        try:
+            family |= {process.pid, *group_of(process.pid)}
+        finally:  # whatever else fails, no test after this one is told of a process that is left
+            for pid in family:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
 
 
 def wait_until_it_works(process: "subprocess.Popen[str]", place: Place) -> float:

