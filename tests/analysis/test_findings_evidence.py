@@ -45,6 +45,7 @@ def test_every_evidence_is_printed_and_has_a_gate() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("capture", USED)
 def test_the_printed_sql_gives_the_rows_of_the_expressions(capture: str, tmp_path: Path) -> None:
     tables = list(columns_needed())

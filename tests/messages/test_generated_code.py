@@ -29,7 +29,7 @@ from kdissect.protocol.plans import read_generated as ended
 from kdissect.protocol.readers import FAILED
 from tests.protocol.layouts import Rows
 from tests.protocol.projected import by_tree, facts_of
-from tests.protocol.test_vectors import Vector, read_vectors, spec_of
+from tests.protocol.test_vectors import ALL_VECTORS, Vector, spec_of
 
 
 def source_reads() -> CompiledReads:
@@ -42,7 +42,7 @@ def source_reads() -> CompiledReads:
 READS = compiled_reads() or source_reads()
 VECTORS = [
     vector
-    for vector in read_vectors()
+    for vector in ALL_VECTORS
     if vector.name.endswith(("Request", "Response")) and not vector.name.startswith("Legacy")
 ]
 COMPILED_VECTORS = [one for one in VECTORS if not one.releases and (one.name, one.version) in READS]
