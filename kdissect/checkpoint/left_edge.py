@@ -201,7 +201,7 @@ class LeftEdge:
         prefix.at = counted(receiver, framings, state)
         return True
 
-    def join(self, prefix: Prefix) -> None:
+    def synchronize(self, prefix: Prefix) -> None:
         """Synchronize the connection: its output counts from here on. `can_synchronize` must have
         held.
         """
@@ -256,7 +256,7 @@ class LeftEdge:
             prefix.ids.append(connection.id)
             if not prefix.is_synchronized:
                 prefix.connection = connection
-                self._mute(connection)
+                self._suppress(connection)
         elif segment.flags & (SYN | ACK) == SYN:
             self.born_flows.append(connection.flow)
             self.born_ids.append(connection.id)
@@ -265,7 +265,7 @@ class LeftEdge:
             self.prefixes[connection.flow] = prefix
             self.prefixes[reverse_flow(connection.flow)] = prefix
             self.open += 1
-            self._mute(connection)
+            self._suppress(connection)
 
     def _repeated(self, repeat: Repeat) -> None:
         """Keep a lookup whose result depends on segments from before the synchronization."""
@@ -279,7 +279,7 @@ class LeftEdge:
             mark, place = repeat.mark, repeat.place
             prefix.repeats.append(Repeat(repeat.flow, repeat.number, mark, limit, place, compared))
 
-    def _mute(self, connection: Connection) -> None:
+    def _suppress(self, connection: Connection) -> None:
         connection.edge = SUPPRESSED
         self.sink.suppress(connection.id)
 

@@ -5,6 +5,22 @@ segments of the prefixes, and so reaches the point where the split's own connect
 synchronized; where the two agree it takes over the split's rows and state of the connection, and
 where they differ it reads that connection's packets in the split again. So the result is always
 that of one pass over everything; the amount read again only affects the time it takes.
+
+A connection of a split, and what becomes of its rows (`_Step`):
+
+    began in the split ──unknown here, no history used──▶ kept
+    began in the split ──known here, or history used──▶ dropped, read again
+    has a prefix ──replayed, same state as the split's──▶ kept from there on; before: made here
+    has a prefix ──never synchronized──▶ made here, as the prefix has all its segments
+    has a prefix ──other state than the split's, or cut──▶ dropped, read again from there on
+    open at the end, with TLS or a protocol from before 0.8 ──▶ dropped, read again
+    ended in the split, and counted there ──to be dropped──▶ the whole split is read again
+
+Example, continued from `left_edge`. The prefix has 4 segments. The merger knows the two requests
+that wait from split 1, and replays the prefix: the responses complete them, then the request in the
+prefix is completed, and no request waits. The states agree, so rows of the split from segment 5 on
+are kept, and the split's state of the connection replaces the merger's. If they did not agree, the
+merger would read the connection's segments from 5 on again, and make its rows itself.
 """
 
 from collections import Counter
@@ -211,7 +227,7 @@ class _Step:
     def run(self) -> Corrections:
         self._check_born()
         self._check_left()
-        self._replay_heads()
+        self._replay_prefixes()
         if self.again or self.is_all_again:
             self._read_again()
         if not self.is_all_again:
@@ -259,10 +275,10 @@ class _Step:
 
     # Prefixes
 
-    def _replay_heads(self) -> None:
+    def _replay_prefixes(self) -> None:
         for prefix in self.boundary.prefixes:
             if not prefix.segments:
-                self._head_ended(prefix)
+                self._end_prefix(prefix)
         queue = sorted(
             (number, which, place)
             for which, prefix in enumerate(self.boundary.prefixes)
@@ -274,7 +290,7 @@ class _Step:
             self._replay(prefix.segments[place], number)
             self.rings.note(prefix)
             if place == len(prefix.segments) - 1:
-                self._head_ended(prefix)
+                self._end_prefix(prefix)
 
     def _replay(self, segment: Segment, number: int) -> None:
         self.merger.replayed += 1
@@ -289,7 +305,7 @@ class _Step:
         prefix = self.prefixes.get(connection_id)
         return prefix is not None and bool(prefix.places) and number <= prefix.places[-1]
 
-    def _head_ended(self, prefix: Prefix) -> None:
+    def _end_prefix(self, prefix: Prefix) -> None:
         if prefix.segments:
             last = int(prefix.segments[-1].ordinal)
             self.fed[prefix.flow] = self.fed[reverse_flow(prefix.flow)] = last

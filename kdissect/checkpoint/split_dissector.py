@@ -69,7 +69,7 @@ class SplitDissector(Dissector):
             if prefix is not None and edges.can_synchronize(prefix):
                 # Rows up to here are suppressed.
                 self._take_problems()
-                edges.join(prefix)
+                edges.synchronize(prefix)
         # Fragments make splits inseparable: late segments are not used.
         decoder.late = []
         self._captured(captured)

@@ -19,6 +19,9 @@ Example. Requests 1, 2, 3 are sent, the segment with 2 is lost in the capture. R
 request 1. Response 2 has no request, so it is early. Response 3 completes request 3. Request 4 is
 sent later than response 2 came: request 2 cannot come any more, and response 2 is an orphan row.
 
+Frames of a connection that is not proved to speak Kafka are held until it is, and then take the
+same way.
+
 Longer than other modules: waiting requests, early responses and unconfirmed frames change together;
 bodies are read by `body_reader`.
 """

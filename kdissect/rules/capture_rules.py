@@ -54,7 +54,7 @@ def encryption(seen: Context) -> Iterator[Finding]:
             "connections-encrypted",
             WARNING,
             f"{counted(number, 'connection')} of {count(seen.summary.totals.connections)} "
-            f"({share(hidden, payload)} of the payload) cannot be read: TLS, and no secrets; "
+            f"({share(hidden, payload)} of the payload) cannot be read: TLS without secrets; "
             "--keylog FILE decrypts them",
             {"connections": number, "encrypted_bytes": hidden, "share": hidden / max(1, payload)},
         )
@@ -91,7 +91,7 @@ def failures(seen: Context) -> Iterator[Finding]:
     for name, why in seen.failures.items():
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
-        text = f"Nothing is known about {', '.join(names)}: {why}"
+        text = f"No results of {', '.join(names)}: {why}"
         yield Finding("not-asked", WARNING, text, {}, {"evidence": names})
 
 

@@ -26,7 +26,7 @@ KINDS: Final = {
     ),
     "connections-encrypted": Kind(
         "TLS connections cannot be decrypted, and are a tenth of the payload or more, or all "
-        "there is",
+        "of it",
         "Pass the secrets of the sessions with --keylog.",
         "table connections",
     ),
@@ -34,8 +34,8 @@ KINDS: Final = {
         "partitions that had been served could not be written or read until another broker, or "
         "the same one again, served them; a problem from 1 s on. A notice where leaders were "
         "moved and the broker went on answering (a planned restart), below 0.75 s, or below 5 s "
-        "where it refused each partition once to writers and once to readers. One refusal after "
-        "which nothing was tried here is none: the new leader may not be in the capture",
+        "where it refused each partition once to writers and once to readers. A single refusal "
+        "without a later attempt does not count: the new leader may not be in the capture",
         "See why the old broker lost them, and which client took longest to find the new one.",
         "failovers",
     ),
@@ -45,9 +45,9 @@ KINDS: Final = {
         "failovers",
     ),
     "produce-latency-slow-follower": Kind(
-        "acks=all: where one follower was the last to replicate, p99 is 50 ms or more, half of it "
-        "until it had fetched, twice that of other followers, and its median is no lower than "
-        "theirs; of 10 to 99 requests the longest, as a warning",
+        "acks=all: where one follower replicated last, p99 is 50 ms or more, half of it "
+        "replication and twice that of other followers, and its median is no lower than theirs; "
+        "with 10 to 99 requests the longest counts, as a warning",
         "Look at that broker's disks, network and fetcher threads.",
         "acks",
     ),
@@ -65,12 +65,12 @@ KINDS: Final = {
     ),
     "broker-refuses-connections": Kind(
         "3 connections or more were reset before a byte, or their SYN was never answered, in a "
-        "capture of both directions; a problem where none went well in ten seconds or more",
+        "capture of both directions; a problem where none succeeded in ten seconds or more",
         "Check whether the broker runs and listens there, and for a firewall in between.",
         "health",
     ),
     "advertised-listener-unreachable": Kind(
-        "a client asked for metadata and neither wrote, read nor joined a group, nor was it "
+        "a client requested metadata and neither wrote, read nor joined a group, without being "
         "refused: 5 times or more on half as many connections, or 10 times and once a second",
         "Compare advertised.listeners with what the client can resolve and reach.",
         "traffic --by client",
@@ -92,7 +92,7 @@ KINDS: Final = {
         "errors",
     ),
     "authorization-fails": Kind(
-        "an answer with one of the AUTHORIZATION_FAILED codes",
+        "a response with one of the AUTHORIZATION_FAILED codes",
         "Grant the user the ACL, or correct the resource name in the client.",
         "errors",
     ),
@@ -142,21 +142,21 @@ KINDS: Final = {
         "latency --of work --by api,broker",
     ),
     "network-makes-p99": Kind(
-        "60 % or more of a client's p99 of 50 ms or more are gone without the exchanges, 3 or "
-        "more, that had retransmissions or full windows, of which there were 3 or more, most of "
-        "them retransmissions",
+        "a client's p99 of 50 ms or more drops by 60 % or more without the exchanges (3 or more) "
+        "that had retransmissions or full windows; most of these (3 or more) were "
+        "retransmissions",
         "Look at the network between the two.",
         "health",
     ),
     "receiver-does-not-read": Kind(
-        "the same, where most were full windows: one side, mostly the client, had received what "
-        "was sent and did not read it",
+        "the same, where most were full windows: the receiver, mostly the client, did not read "
+        "the data that had arrived",
         "Look for what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health",
     ),
     "client-fills-link": Kind(
-        "responses that take 50 ms or more to come in are 80 % of the payload, and take a client "
-        "30 % of the time; windows are not full",
+        "responses that take 50 ms or more to arrive are 80 % of the payload, and keep a client "
+        "receiving for 30 % of the time; windows are not full",
         "Give it a quota (consumer_byte_rate), or a link of its own.",
         "traffic --by client",
     ),
@@ -182,8 +182,9 @@ KINDS: Final = {
         "lag",
     ),
     "commit-skips-records": Kind(
-        "a client committed beyond what its group was given, on a partition that it fetched",
-        "Check the committer: it commits what it did not get, or skips records on purpose.",
+        "a client committed beyond the records delivered to its group, on a partition that it "
+        "fetched",
+        "Check the committer: it commits undelivered records, or skips some on purpose.",
         "commits",
     ),
     "requests-unanswered": Kind(
@@ -193,7 +194,7 @@ KINDS: Final = {
         "show",
     ),
     "produce-sent-again": Kind(
-        "batches were retried because no response came, or not in time",
+        "batches were retried because no response came in time",
         "Check why the broker was late; without idempotence the records may be duplicated.",
         "retries",
     ),
@@ -204,7 +205,7 @@ KINDS: Final = {
         "errors",
     ),
     "rebalance-stops-group": Kind(
-        "rebalances for whose cause there is no finding left partitions unread for 1 s or "
+        "rebalances that no other finding explains left partitions unread for 1 s or "
         "longer; a notice where it was less than 5 s, once or twice",
         "Use cooperative assignors and static members, or the consumer protocol (KIP-848).",
         "rebalances",
@@ -233,7 +234,7 @@ KINDS: Final = {
     "metadata-storm": Kind(
         "100 Metadata requests or more of one client, more than one a second, and no fewer than "
         "a fifth of what it produces and fetches",
-        "Check whether it requests a topic that does not exist, or is created anew per message.",
+        "Check whether it requests a topic that does not exist, or is recreated per message.",
         "traffic --by client",
     ),
     "long-transaction": Kind(
@@ -253,15 +254,15 @@ KINDS: Final = {
     ),
     "share-group-redelivers": Kind(
         "10 records or more of a topic were delivered again to a share group",
-        "Look for why members release records or take longer than the record lock lasts "
-        "(group.share.record.lock.duration.ms); what is given up in the end is not delivered any "
-        "more.",
+        "Check why members release records or take longer than the record lock lasts "
+        "(group.share.record.lock.duration.ms); records at the delivery limit are not "
+        "delivered again.",
         "commits",
     ),
     "coordinator-moved": Kind(
-        "clients of a group got no answer for 2 s or more, and three times as long as usual, until "
+        "clients of a group got no response for 2 s or more, three times as long as usual, until "
         "another broker was its coordinator",
-        "Look for why the broker went away. Members stay in the group when session.timeout.ms is "
+        "Check why the broker went away. Members stay in the group when session.timeout.ms is "
         "longer than the move.",
         "rebalances",
     ),

@@ -66,7 +66,7 @@ def _refused(brokers: list[str], rows: Chosen, is_there: bool, severity: str) ->
     parts += [f"did not answer {counted(silent, 'connection')}"] if silent else []
     addresses = list(dict.fromkeys(str(row["client_ip"]) for row in rows))
     number = rows.distinct("client_ip", len(addresses))
-    ending = "; other connections there went well" if is_there else "; none there ever went well"
+    ending = "; other connections succeeded" if is_there else "; no connection succeeded"
     return Finding(
         "broker-refuses-connections",
         severity,
@@ -92,8 +92,8 @@ def churn(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "connection-churn",
             WARNING,
-            f"{clients_of(rows)} connected again {counted(rows.total('reconnects'), 'time')}; a "
-            f"connection lasts {duration(rows.largest('life_p50_ns'))} at the median",
+            f"{clients_of(rows)} reconnected {counted(rows.total('reconnects'), 'time')}; the "
+            f"median connection lasted {duration(rows.largest('life_p50_ns'))}",
             {
                 "reconnects": rows.total("reconnects"),
                 "life_p50_ns": rows.largest("life_p50_ns"),
@@ -126,9 +126,9 @@ def metadata(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "metadata-storm",
             WARNING,
-            f"{clients_of(rows)} asked for metadata {counted(times, 'time')} "
-            f"({_rate(seen, times)}), beside {count(rows.total('produces'))} produce requests and "
-            f"{count(rows.total('fetches'))} fetches",
+            f"{clients_of(rows)} requested metadata {counted(times, 'time')} "
+            f"({_rate(seen, times)}), compared with {count(rows.total('produces'))} produce "
+            f"requests and {count(rows.total('fetches'))} fetches",
             {"metadata": times},
             their(rows),
         )
@@ -155,8 +155,8 @@ def empty_polls(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "empty-polls",
             NOTICE,
-            f"{clients_of(rows)} fetched {counted(times, 'time')} ({_rate(seen, times)}) and got "
-            f"nothing in {share(rows[0]['empty'], 1)} of them",
+            f"{clients_of(rows)} fetched {counted(times, 'time')} ({_rate(seen, times)}); "
+            f"{share(rows[0]['empty'], 1)} of the responses were empty",
             {"fetches": times, "empty": rows[0]["empty"]},
             their(rows),
         )
@@ -196,8 +196,8 @@ def skew(seen: Context) -> Iterator[Finding]:
             yield Finding(
                 "partition-skew",
                 NOTICE,
-                f"{row['top_partition']} has {share(top, 1)} of what is produced to "
-                f"{row['topic']}, which has {counted(partitions, 'partition')}",
+                f"{row['top_partition']} received {share(top, 1)} of the bytes produced to "
+                f"{row['topic']} ({counted(partitions, 'partition')})",
                 {"share": top, "partitions": partitions},
                 {"topic": row["topic"], "partition": row["top_partition"]},
             )
@@ -212,8 +212,8 @@ def recompressed(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "broker-recompresses",
             NOTICE,
-            f"Brokers compress {listed(topics, 'topic', rows.distinct('topic', len(topics)))} "
-            f"anew: produced with {first['produced_codecs']}, fetched with "
+            f"Brokers recompress {listed(topics, 'topic', rows.distinct('topic', len(topics)))}"
+            f": produced with {first['produced_codecs']}, fetched with "
             f"{first['fetched_codecs']}",
             {},
             {"topics": topics},
@@ -250,8 +250,8 @@ def _upgrade(id_: str, rows: Chosen, is_certain: bool) -> Finding:
     refused = rows.total("unanswered")
     is_refused = is_certain and refused >= FEW
     if is_refused:
-        text += f"; {count(refused)} requests of these clients and versions got no answer already: "
-        text += "brokers closed their connections"
+        text += f"; {count(refused)} requests of these clients and versions already got no "
+        text += "response: brokers closed their connections"
     return Finding(
         id_,
         PROBLEM if is_refused else WARNING if is_certain else NOTICE,

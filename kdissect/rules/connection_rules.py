@@ -35,15 +35,15 @@ def mismatches(seen: Context) -> Iterator[Finding]:
         yield _mismatch(
             "tls-on-plaintext-port",
             refused,
-            "starts TLS at {broker}, which ended {connections} without an answer: it does not "
-            "speak TLS there",
+            "starts TLS with {broker}, which ended {connections} without a response: it does "
+            "not speak TLS on that port",
         )
     alerted = seen.signs.mismatched("plain-client")
     if len(alerted) >= MISMATCHES:
         yield _mismatch(
             "plaintext-on-tls-port",
             alerted,
-            "speaks to {broker} without TLS, which answered {connections} with a TLS alert",
+            "connects without TLS to {broker}, which answered {connections} with a TLS alert",
         )
 
 
@@ -80,9 +80,9 @@ def lookers(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "advertised-listener-unreachable",
             WARNING,
-            f"{listed([named(name) for name in found], 'client')} asked for metadata "
-            f"{counted(times, 'time')} and did nothing else: the brokers that the metadata names "
-            "may not be reachable, or have names that cannot be resolved",
+            f"{listed([named(name) for name in found], 'client')} requested metadata "
+            f"{counted(times, 'time')} and did nothing else: the advertised listeners may be "
+            "unreachable, or their names may not resolve",
             {"metadata": times},
             {"clients": list(found)},
         )
@@ -110,7 +110,7 @@ def idle_closes(seen: Context) -> Iterator[Finding]:
             "idle-connections-closed",
             NOTICE,
             f"{broker} closed {counted(closed, 'connection')} of {clients_of(rows)} that were idle "
-            f"for {duration(shortest)} or longer; they connected again "
+            f"for {duration(shortest)} or longer; they reconnected "
             f"{counted(rows.total('reconnects'), 'time')}",
             {
                 "closed_by_broker": closed,
@@ -141,9 +141,9 @@ def full_links(seen: Context) -> Iterator[Finding]:
     rate = max(of_client * SECOND_NS // max(1, ns) for ns, of_client in downloads.values())
     is_one = len(largest) == 1
     text = f"{listed([named(client) for client in largest], 'client')} "
-    text += f"{'fills' if is_one else 'fill'} a link: {share(size, payload)} of all payload is "
-    text += f"responses to {'it' if is_one else 'them'}, at up to {human_size(rate)}/s, and "
-    text += f"responses take {duration(busy_ns)} of {duration(seen.span_ns)} to come in"
+    text += f"{'fills its' if is_one else 'fill their'} link: {share(size, payload)} of all "
+    text += f"payload is responses to {'it' if is_one else 'them'}, at up to {human_size(rate)}/s; "
+    text += f"receiving them took {duration(busy_ns)} of {duration(seen.span_ns)}"
     yield Finding(
         "client-fills-link",
         WARNING,
@@ -163,8 +163,8 @@ def far_clients(seen: Context) -> Iterator[Finding]:
         "round-trip-makes-latency",
         WARNING,
         f"{clients_of(rows)} {'is' if len(rows) == 1 else 'are'} far from "
-        f"{listed(_brokers(rows), 'broker')}: a round trip takes {duration(max(trips))}, which "
-        f"every request waits for, and p99 is {duration(rows.largest('time_p99_ns'))}",
+        f"{listed(_brokers(rows), 'broker')}: a round trip takes {duration(max(trips))} "
+        f"of every request, and p99 is {duration(rows.largest('time_p99_ns'))}",
         {"rtt_ns": max(trips), "time_p99_ns": rows.largest("time_p99_ns")},
         their(rows) | column_of("brokers", "broker", rows),
     )

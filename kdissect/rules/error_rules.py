@@ -102,11 +102,11 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     slowest = rows.largest("slowest_client_ns")
     text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
     if unfinished:
-        text += f", {count(unfinished)} of them until the last try in the capture"
+        text += f", {count(unfinished)} of them until the last attempt in the capture"
         text += f" after {duration(failing)}" if failing else ""
     if after:
-        text += f"; then {', '.join(after[:3])} served them"
-    text += f": {causes}, {counted(rows.total('errors'), 'error')} of partitions"
+        text += f"; then {', '.join(after[:3])} took over"
+    text += f": {causes}, {counted(rows.total('errors'), 'partition error')}"
     refused = gone.total("refused") + gone.total("no_answer")
     if refused:
         text += f"; {broker} refused {counted(refused, 'connection')}"
@@ -163,7 +163,7 @@ def logins(seen: Context) -> Iterator[Finding]:
     if not refused and not silent:
         return
     failed = max(refused.total("errors"), silent.total("failed_logins"))
-    causes = ", ".join(several(refused, "error")) or "the broker hung up"
+    causes = ", ".join(several(refused, "error")) or "the broker closed the connection"
     mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
     yield Finding(
         "authentication-fails",
@@ -189,7 +189,7 @@ def rights(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "authorization-fails",
             PROBLEM,
-            f"{clients_of(rows)} may not do what they ask for ({apis}): {causes} "
+            f"{clients_of(rows)} lacked authorization ({apis}): {causes} "
             f"{counted(rows.total('exchanges'), 'time')}",
             {"errors": rows.total("errors"), "exchanges": rows.total("exchanges")},
             their(rows),
@@ -264,7 +264,7 @@ def unanswered(seen: Context) -> Iterator[Finding]:
     yield Finding(
         "requests-unanswered",
         WARNING,
-        f"{counted(left, 'request')} of {count(asked)} ({share(left, asked)}) got no answer: "
+        f"{counted(left, 'request')} of {count(asked)} ({share(left, asked)}) got no response: "
         f"{parts}",
         {"unanswered": left, "share": left / asked},
         {"apis": worst},

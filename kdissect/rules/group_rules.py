@@ -54,7 +54,7 @@ def timeouts(seen: Context) -> Iterator[Finding]:
     known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
     for group, lost in by_group(seen, is_lost).items():
         who = clients_of(known[group]) if group in known else "a member"
-        text = f"Group {group} lost {who} without a goodbye (session timeout)"
+        text = f"Group {group} lost {who} to a session timeout"
         text += _stalled(lost) + _after(lost)
         yield _about("session-timeout", PROBLEM, group, lost, text)
 
@@ -68,8 +68,8 @@ def is_lost(row: Row) -> bool:
 def slow_polls(seen: Context) -> Iterator[Finding]:
     """Members that exceeded their poll interval."""
     for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
-        text = f"{clients_of(slow)} left group {group} because the poll interval was over "
-        text += f"(max.poll.interval.ms){_stalled(slow)}{_after(slow)}"
+        text = f"{clients_of(slow)} exceeded max.poll.interval.ms and left group {group}"
+        text += f"{_stalled(slow)}{_after(slow)}"
         yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
 
 
@@ -116,7 +116,7 @@ def static_restarts(seen: Context) -> Iterator[Finding]:
     for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
         members = back.distinct("group_instance_id", len(names))
-        text = f"Static member {listed(names, 'member', members)} of group {group} came back "
+        text = f"Static member {listed(names, 'member', members)} of group {group} rejoined "
         text += f"({clients_of(back)}){_stalled(back)}"
         yield _about("static-member-restart", NOTICE, group, back, text)
 
@@ -144,8 +144,8 @@ def moved_coordinators(seen: Context) -> Iterator[Finding]:
     for move in seen.signs.coordinators.moves():
         text = f"The coordinator of group {named(move.group)} moved from {move.before} to "
         text += f"{move.after}: {listed([named(one) for one in move.clients], 'client')} got no "
-        text += f"answer of it for {duration(move.stopped_ns)}, where one came every "
-        text += f"{duration(move.usual_ns)} before"
+        text += f"response for {duration(move.stopped_ns)} (one every "
+        text += f"{duration(move.usual_ns)} before)"
         yield Finding(
             "coordinator-moved",
             WARNING,
@@ -174,8 +174,8 @@ def _stalled(rows: Rows) -> str:
 def _after(rows: Rows) -> str:
     left = rows.largest("members")
     if any(row["outcome"] == EMPTIED for row in rows) and not left:
-        return "; the group is empty after that"
-    return f"; {counted(left, 'member')} went on" if left else ""
+        return "; the group was empty afterwards"
+    return f"; {counted(left, 'member')} remained" if left else ""
 
 
 def _causes(causes: Mapping[str, Chosen]) -> str:
@@ -204,10 +204,12 @@ def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
     waits, undelivered = row["lag_time_ns"], number(row, "undelivered")
     text = f"Group {row['group_id']} is {counted(last, 'record')} behind on {_place(row)}, "
     text += f"{count(first)} at the start"
-    text += f", the oldest of them for {duration(waits)}" if waits else ""
-    is_unread = undelivered >= last / 2
-    text += "; most of them" if undelivered < last else "; they"
-    text += f" were {'not fetched yet' if is_unread else 'fetched and not committed'}"
+    text += f"; the oldest has waited {duration(waits)}" if waits else ""
+    if undelivered >= last:
+        text += "; none was fetched yet"
+    else:
+        is_unread = undelivered >= last / 2
+        text += f"; most were {'not fetched yet' if is_unread else 'fetched but not committed'}"
     return Finding(
         "consumer-lag-grows" if is_growing else "consumer-behind",
         WARNING,
@@ -235,13 +237,13 @@ def commits(seen: Context) -> Iterator[Finding]:
             yield _commit("commit-skips-records", WARNING, row, text)
         elif row["rhythm"] == SHARED and again >= AGAIN:
             text = f"Members of share group {row['group_id']} acquired {counted(again, 'record')} "
-            text += f"of {_place(row)} that were delivered before: members released them, or did "
-            text += "not acknowledge them in time"
+            text += f"of {_place(row)} that had been delivered before: members released them, or "
+            text += "did not acknowledge them in time"
             severity = WARNING if again >= MUCH_AGAIN else NOTICE
             yield _commit("share-group-redelivers", severity, row, text)
         elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
-            text = f"Group {row['group_id']} was given {counted(again, 'record')} of "
-            text += f"{_place(row)} again"
+            text = f"{counted(again, 'record')} of {_place(row)} were redelivered to group "
+            text += f"{row['group_id']}"
             # A crash repeats what one commit would have saved; this repeats more.
             is_much = again >= MUCH_AGAIN
             severity = WARNING if is_much else NOTICE

@@ -72,7 +72,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
 
 
 def has_moved_coordinators(seen: Context) -> bool:
-    """Return whether a coordinator was not there any more: the next one reads its groups first."""
+    """Return whether a coordinator moved; the new one reads its groups first."""
     return any(row["error"] == "NOT_COORDINATOR" for row in seen.every("errors"))
 
 
@@ -119,17 +119,18 @@ def _stall(broker: str, episodes: list[Rows]) -> Finding:
 def _stall_or_replication(broker: str, episodes: list[Rows]) -> Finding:
     """Finding for a stall of replicated requests only, which a silent follower explains, too."""
     rows = Rows(row for episode in episodes for row in episode)
-    text = f"Broker {broker} answered nothing for up to {duration(max(map(held_ns, rows)))} "
+    text = f"Broker {broker} sent no response for up to "
+    text += f"{duration(max(map(held_ns, rows)))} "
     what = f"{counted(len(rows), 'request')} ({_apis(rows)})"
     if all(row["api"] == "Produce" for row in rows):
         what = f"{counted(len(rows), 'Produce request')} with acks=all"
     text += f"while {what} of {clients_of(rows)} "
-    text += f"waited{_often(episodes)}: it stalled, or a follower that they wait for did"
+    text += f"waited{_often(episodes)}: it stalled, or a follower they waited for did"
     return _silent(broker, WARNING, episodes, text)
 
 
 def _often(episodes: list[Rows]) -> str:
-    return f", at {count(len(episodes))} times" if len(episodes) > 1 else ""
+    return f" ({count(len(episodes))} times)" if len(episodes) > 1 else ""
 
 
 def _apis(rows: Rows) -> str:
@@ -172,11 +173,11 @@ def followers(seen: Context) -> Iterator[Finding]:
     is_p99 = exchanges >= ENOUGH
     text = f"Produce with acks=all waits for broker {worst['follower']}: "
     if is_p99:
-        text += f"p99 is {duration(p99)} where it was the last to replicate, "
+        text += f"p99 is {duration(p99)} where it replicated last, "
     else:
-        text += f"of {counted(exchanges, 'request')} where it was the last to replicate, "
+        text += f"of {counted(exchanges, 'request')} where it replicated last, "
         text += f"{count(slow)} took up to {duration(p99)}, "
-    text += f"{duration(replication)} of that until it had"
+    text += f"{duration(replication)} of it for replication"
     if others:
         text += f" ({duration(others.largest('replication_p99_ns'))} where others were last)"
     if is_p99:
@@ -297,7 +298,7 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
     return Finding(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS else WARNING,
-        f"Broker {broker} is slow itself: p99 of broker time is {'; '.join(parts)}",
+        f"Broker {broker} is slow: p99 of broker time is {'; '.join(parts)}",
         {name: first[name] for name in ("p50_ns", "p99_ns", "max_ns", "exchanges")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
@@ -324,9 +325,9 @@ def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator
     text += f"{duration(worst['time_p99_ns'])}, {duration(worst['untroubled_p99_ns'])} without the "
     text += f"{counted(number(worst, 'troubled'), 'exchange')} with "
     if id_ == "network-makes-p99":
-        text = f"The network makes {text}retransmissions or full windows"
+        text = f"The network accounts for {text}retransmissions or full windows"
     else:
-        text = f"A side that does not read what it is sent makes {text}full windows"
+        text = f"A receiver that does not read accounts for {text}full windows"
     yield Finding(
         id_,
         PROBLEM if number(worst, "time_p99_ns") >= VERY_SLOW_NS else WARNING,

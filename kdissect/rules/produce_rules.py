@@ -54,7 +54,7 @@ def given_up(seen: Context) -> Iterator[Finding]:
             "produce-gave-up",
             PROBLEM,
             f"{_batches(those, 'given_up')} of {clients_of(those)} to {_topics(those)} "
-            f"{_were(those, 'given_up')} refused in the last try, too: {named(error)}",
+            f"{_were(those, 'given_up')} refused on the last attempt, too: {named(error)}",
             {"batches": those.total("given_up")},
             their(those) | column_of("topics", "topic", those) | {"error": error},
             those.earliest("first_sent"),
@@ -76,7 +76,7 @@ def sent_again(seen: Context) -> Iterator[Finding]:
     if slowest:
         text += f"; up to {duration(slowest)} until they were written"
     if lost:
-        text += f"; {count(lost)} were not to the end of the capture"
+        text += f"; {count(lost)} were not written by the end of the capture"
     yield Finding(
         "produce-sent-again",
         WARNING,
@@ -99,7 +99,7 @@ def unsafe(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "may-lose-records",
             NOTICE,
-            f"{clients_of(rows)} would not hear of records lost at a failover: "
+            f"{clients_of(rows)} would not notice records lost in a failover: "
             f"{_batches(rows, 'batches')} with acks=0 or 1 to {_topics(rows)}",
             {"batches": rows.total("batches")},
             their(rows) | column_of("topics", "topic", rows),
@@ -126,7 +126,7 @@ def lost_unnoticed(seen: Context) -> Iterator[Finding]:
         WARNING,
         f"{clients_of(rows)} writes to {_topics(rows)} with acks=0, while "
         f"{listed(brokers, 'broker')} refused or reset {counted(number_broken, 'connection')} of "
-        "its address: records that were on their way then are lost, and it was not told",
+        "its address: records in flight at that time are lost, without an error",
         {"connections": number_broken, "batches": rows.total("batches")},
         their(rows) | column_of("topics", "topic", rows) | {"brokers": brokers},
         rows.earliest("first_sent"),
@@ -146,21 +146,21 @@ def transactions(seen: Context) -> Iterator[Finding]:
         if row["outcome"] == "hanging":
             yield _transaction(
                 "hanging-transaction", PROBLEM, row,
-                f"{_whose(row)} is open and nothing was sent for it for {duration(row['idle_ns'])}"
-                f" ({_extent(row)}): read_committed consumers get nothing behind it",
+                f"{_whose(row)} is open and has been idle for {duration(row['idle_ns'])}"
+                f" ({_extent(row)}): read_committed consumers are blocked behind it",
             )  # fmt: skip
         elif row["outcome"] == "timed out":
             yield _transaction(
                 "hanging-transaction", PROBLEM, row,
                 f"{_whose(row)} was left open by its producer ({_extent(row)}) until the "
                 f"coordinator aborted it after {duration(row['duration_ns'])}: read_committed "
-                "consumers got nothing behind it meanwhile",
+                "consumers were blocked behind it meanwhile",
             )  # fmt: skip
         elif row["outcome"] == "taken over":
             yield _transaction(
                 "transactional-id-taken-over", WARNING, row,
                 f"{_whose(row)} was ended after {duration(row['duration_ns'])} by "
-                f"{named(row['ended_by'])}, which began with the same id",
+                f"{named(row['ended_by'])}, which took over the same id",
             )  # fmt: skip
         elif (row["duration_ns"] or 0) >= LONG_NS:
             yield _transaction(

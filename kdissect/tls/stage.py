@@ -2,8 +2,18 @@
 
 The events of a connection that is not TLS pass unchanged. TLS is detected by the first bytes of
 each direction, if known to be the first; otherwise by further chunks, each of which may begin with
-a record. A direction that is not TLS is marked in `Connection.clear_directions`: its chunks and
-gaps need not be fed any more, only its End.
+a record. States of a direction:
+
+    WATCHED ──first bytes of a handshake, or a chunk that begins with a hello or records──▶ SESSION
+    WATCHED ──other first bytes, or MAX_WATCHED chunks without a record──▶ CLEAR
+    SESSION ──the other direction was detected, and this one does not begin with TLS──▶ CLEAR
+
+Watched: `Watch`; first bytes that are too few to decide are kept. A `Session` is of both
+directions. Clear: `Connection.clear_directions` has its bit, and only its End has to be fed.
+
+Example. The client's first chunk is 16 03: too short, kept. The next one completes the header of a
+handshake record, so a session is opened with both chunks. The server's first bytes are 15 03, an
+alert: they go to the session. Had they been 00 00, the server's direction would have been clear.
 
 Plaintext has its own positions, starting at that of the first record in each direction. Each byte
 is assigned to the packet that carried it encrypted, the last byte of a record to the packet that

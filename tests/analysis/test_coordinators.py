@@ -79,7 +79,7 @@ def test_the_finding_says_who_waited_for_how_long() -> None:
     assert found[0].packet == 4500
     assert found[0].text == (
         "The coordinator of group g moved from 10.0.0.1:9092 to 10.0.0.2:9092: m-1 got no "
-        "answer of it for 3.5 s, where one came every 500 ms before"
+        "response for 3.5 s (one every 500 ms before)"
     )
 
 

@@ -138,7 +138,7 @@ def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(KeptTables, method, refuse)
         found = findings(CAPTURES / "quickstart.pcapng")
         assert [one.id for one in found] == ["not-asked", "latencies"]
-        assert found[0].text.startswith("Nothing is known about failovers, errors, slowest,")
+        assert found[0].text.startswith("No results of failovers, errors, slowest,")
         assert found[0].text.endswith(": no space left")
         monkeypatch.undo()
 

@@ -54,7 +54,7 @@ def test_plaintext_at_a_tls_listener_is_told(tmp_path: Path) -> None:
     said = found(tmp_path, 2, alerted)
     one = said["plaintext-on-tls-port"]
     assert (one.severity, one.numbers["connections"]) == (PROBLEM, 2)
-    assert "10.0.0.9:9092 without TLS, which answered 2 connections with a TLS alert" in one.text
+    assert "without TLS to 10.0.0.9:9092, which answered 2 connections with a TLS alert" in one.text
     assert "requests-unanswered" not in said
 
 
@@ -71,7 +71,7 @@ def test_a_hello_that_the_client_itself_gives_up_is_not_told(tmp_path: Path) -> 
 def test_a_client_that_only_looks_for_brokers_is_told(tmp_path: Path) -> None:
     one = found(tmp_path, 5, looked)["advertised-listener-unreachable"]
     assert (one.severity, one.numbers["metadata"]) == (WARNING, 5)
-    assert "asked for metadata 5 times and did nothing else" in one.text
+    assert "requested metadata 5 times and did nothing else" in one.text
 
 
 def test_a_client_that_looks_rarely_or_works_is_not_told(tmp_path: Path) -> None:
@@ -125,6 +125,6 @@ def test_a_client_that_fills_a_link_is_told_and_the_broker_is_not_slow(
     assert ("broker-slow" in said) is not is_said
     if is_said:
         assert said["client-fills-link"] == (
-            "backfill fills a link: 80 % of all payload is responses to it, at up to 556 kB/s, and "
-            "responses take 18 s of 1 m 00 s to come in"
+            "backfill fills its link: 80 % of all payload is responses to it, at up to 556 kB/s; "
+            "receiving them took 18 s of 1 m 00 s"
         )

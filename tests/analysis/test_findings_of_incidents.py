@@ -14,7 +14,7 @@ CAPTURES = Path(__file__).parent.parent.parent / "captures"
 CAUSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
     # One of three leaders is paused for a second, three times.
     "slow-leader-4.3.1": [
-        ("broker-stalls", PROBLEM, ("Broker 127.0.0.3:39092", "up to 1 s", "at 3 times")),
+        ("broker-stalls", PROBLEM, ("Broker 127.0.0.3:39092", "up to 1 s", "(3 times)")),
     ],
     # Broker 3 is paused while acks=all are written to others.
     "slow-follower-4.3.1": [

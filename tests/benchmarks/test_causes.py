@@ -28,7 +28,7 @@ LEADER = Truth("a-1", "a", TRAINING, "Broker 2 was killed", ids=["failover-black
 RIGHT = Said("failover-blackout", "problem", "127.0.0.2:9092 could not be written")
 OTHER = Said("failover-blackout", "problem", "127.0.0.3:9092 could not be written")
 AFTER = Said("broker-refuses-connections", "warning", "Broker 127.0.0.2:9092 refused 5")
-WRONG = Said("metadata-storm", "warning", "a asked for metadata 100 times")
+WRONG = Said("metadata-storm", "warning", "a requested metadata 100 times")
 PLEASANT = Said("single-record-batches", "notice", "a sent single records")
 CUT = Said("capture-loses-packets", "problem", "The capture lacks 3 kB")
 
