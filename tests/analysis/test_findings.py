@@ -127,8 +127,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "group_id": "g", "topic": "orders", "partitions": 3, "first_lag": 10, "last_lag": 12_000,
         "undelivered": 11_000, "lag_time_ns": 180 * SECOND,
      }, "consumer-lag-grows", WARNING,
-     "Group g is 12 000 records behind on orders (3 partitions), 10 at the start, the oldest of "
-     "them for 3 m 00 s; most of them were not fetched yet"),
+     "Group g is 12 000 records behind on orders (3 partitions), 10 at the start; the oldest "
+     "has waited 3 m 00 s; most were not fetched yet"),
     ("lag", {
         "group_id": "g", "topic": "orders", "partitions": 1, "first_lag": 11_000,
         "last_lag": 12_000, "undelivered": 0,
@@ -175,7 +175,7 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "transactional_id": "till", "outcome": "taken over", "duration_ns": SECOND,
         "ended_by": "heir",
      }, "transactional-id-taken-over", WARNING,
-     "A transaction of till (svc-7 at 10.1.2.3) was ended after 1 s by heir, which began with the "
+     "A transaction of till (svc-7 at 10.1.2.3) was ended after 1 s by heir, which took over the "
      "same id"),
     ("transactions", WHOM | {
         "transactional_id": "till", "outcome": "open", "duration_ns": 61 * SECOND,
@@ -231,11 +231,11 @@ SAID: list[tuple[str, Row, str, str, str]] = [
                  "redelivered": 500, "partitions": 2}, "records-delivered-again", WARNING,
      "500 records of t (2 partitions) were redelivered to group g"),
     ("commits", SHARED_AGAIN | {"redelivered": 500}, "share-group-redelivers", WARNING,
-     "Members of share group g acquired 500 records of t (2 partitions) that were delivered "
-     "before: members released them, or did not acknowledge them in time"),
+     "Members of share group g acquired 500 records of t (2 partitions) that had been "
+     "delivered before: members released them, or did not acknowledge them in time"),
     ("commits", SHARED_AGAIN | {"redelivered": 10}, "share-group-redelivers", NOTICE,
-     "Members of share group g acquired 10 records of t (2 partitions) that were delivered "
-     "before: members released them, or did not acknowledge them in time"),
+     "Members of share group g acquired 10 records of t (2 partitions) that had been "
+     "delivered before: members released them, or did not acknowledge them in time"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "join", "kind": "consumer", "rebalances": 1, "members": 2,
         "members_before": 1, "stopped_ns": 1500 * MS,
@@ -668,8 +668,8 @@ def test_partitions_until_the_last_try_are_among_those_of_the_blackout() -> None
     }  # fmt: skip
     (found,) = judged(failovers=[row, row | {"access": "fetch"}])
     assert found.text.startswith(
-        "1 partition of 10.0.0.9:9092 could not be served, 1 of them until the last try in the "
-        "capture after 2 s"
+        "1 partition of 10.0.0.9:9092 could not be served, 1 of them until the last attempt "
+        "in the capture after 2 s"
     )
 
 
@@ -879,8 +879,8 @@ def test_records_sent_without_acks_to_a_broken_connection_are_lost_unnoticed() -
     assert list(found) == ["acks-0-records-lost", "may-lose-records"]
     assert found["acks-0-records-lost"].text == (
         "svc-7 at 10.1.2.3 writes to orders with acks=0, while 10.0.0.9:9092 refused or reset 9 "
-        "connections of its address: records that were on their way then are lost, and it was not "
-        "told"
+        "connections of its address: records in flight at that time are lost, without an "
+        "error"
     )
     for other in (writer | {"acks": 1}, writer | {"client_ip": "10.1.2.4"}):
         told = ids(judged(delivery=[other], health=[gone]))

@@ -46,7 +46,7 @@ def test_tls_at_a_plaintext_listener_is_told(tmp_path: Path) -> None:
     said = found(tmp_path, 2, refused)
     one = said["tls-on-plaintext-port"]
     assert (one.severity, one.numbers["connections"]) == (PROBLEM, 2)
-    assert "10.0.0.9:9092, which ended 2 connections without an answer" in one.text
+    assert "10.0.0.9:9092, which ended 2 connections without a response" in one.text
     assert "connections-encrypted" not in said
 
 
