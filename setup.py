@@ -31,11 +31,11 @@ COMPILED = """
     framing/frame_search framing/frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
-    messages/aborted messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/extracted messages/field_roles messages/headers
+    messages/aborted_batches messages/batch_counts messages/batches messages/compressed_frames
+    messages/compression messages/extracted messages/declared_roles messages/headers
     messages/interner messages/legacy_records messages/message_sets messages/old_recognition
     messages/partitions messages/record_columns messages/record_headers messages/record_slices
-    messages/records messages/request_fields messages/unpacking messages/varints
+    messages/records messages/request_fields messages/decompression_budget messages/varints
     exchanges/api_mismatches exchanges/body_reader exchanges/broker_side
     exchanges/connection_state exchanges/exchange exchanges/fetches exchanges/latency_parts
     exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/pairing
@@ -44,7 +44,7 @@ COMPILED = """
     exchanges/shared_ids exchanges/topic_name_resolution
     tables/body_rows tables/row_buffers tables/rows tables/shed_counters
     dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
-    dissection/pulse dissection/record_writer dissection/row_sink dissection/totals
+    dissection/cancellation dissection/record_writer dissection/row_sink dissection/totals
     checkpoint/left_edge checkpoint/packed_segments checkpoint/split_dissector
     checkpoint/split_sink
 """.split()  # noqa: SIM905  # a line a package

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kdissect.api.comparison import Comparison, compare
     from kdissect.api.dissected import DissectedExchange, dissect
     from kdissect.api.reading import Reading, read
-    from kdissect.api.summary import findings
+    from kdissect.api.summary_pass import findings
     from kdissect.api.writing import write
     from kdissect.limits import Limits
     from kdissect.live.watched import Watched, watch
     from kdissect.messages.bodies import decode, decode_request, decode_response
-    from kdissect.messages.named import decode_message
+    from kdissect.messages.named_messages import decode_message
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Run
@@ -91,13 +91,13 @@ _LAZY = {
     "Reading": "kdissect.api.reading",
     "Run": "kdissect.pipeline",
     "decode": "kdissect.messages.bodies",
-    "decode_message": "kdissect.messages.named",
+    "decode_message": "kdissect.messages.named_messages",
     "decode_records": "kdissect.messages.records",
     "decode_request": "kdissect.messages.bodies",
     "decode_response": "kdissect.messages.bodies",
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.api.dissected",
-    "findings": "kdissect.api.summary",
+    "findings": "kdissect.api.summary_pass",
     "read": "kdissect.api.reading",
     "Watched": "kdissect.live.watched",
     "watch": "kdissect.live.watched",

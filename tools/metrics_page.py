@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kdissect.live.counting.counters import BOUNDS_NS
-from kdissect.live.counting.exported import METRICS
+from kdissect.live.counting.metric_declarations import METRICS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 START, STOP = "<!-- metrics: start -->", "<!-- metrics: stop -->"

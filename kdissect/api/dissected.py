@@ -11,12 +11,12 @@ from kdissect.errors import DecodeError
 from kdissect.exchanges.api_mismatches import doubt_of, guarded
 from kdissect.exchanges.exchange import SUSPECT, Exchange
 from kdissect.limits import DECODED_BYTES
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.extracted import ErrorFact
 from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
-from kdissect.messages.unpacking import Unpacking
 from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
 from kdissect.protocol.readers import ValueBudget
 from kdissect.sql.conditions import check_condition

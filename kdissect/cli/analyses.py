@@ -12,10 +12,10 @@ from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Opt
 from kdissect.analysis.time_expressions import UNITS
 from kdissect.api.engine_choice import DUCKDB, ENGINES, LIMIT
 from kdissect.cli import options as shared
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 from kdissect.errors import KdissectError
 from kdissect.text import human
 

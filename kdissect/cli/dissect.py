@@ -7,9 +7,9 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 from kdissect.text import human
 from kdissect.text.escape import escaped
 

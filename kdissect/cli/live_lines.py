@@ -13,7 +13,7 @@ from kdissect.capture.packet import SECOND_NS
 from kdissect.cli.live_output import Output
 from kdissect.dissection.options import Options
 from kdissect.live.listener import Listener, LiveCapture, Status
-from kdissect.live.sources import Asked, filter_text
+from kdissect.live.source_choice import Asked, filter_text
 from kdissect.text import human
 from kdissect.text.escape import escaped, json_safe
 

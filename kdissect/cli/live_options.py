@@ -109,11 +109,11 @@ def parsed_by(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Par
 
 
 def capturing(command: F) -> F:
-    """Add packet source options; the command gets `asked`, a `kdissect.live.sources.Asked`."""
+    """Add packet source options; the command gets `asked`, a `live.source_choice.Asked`."""
 
     @wraps(command)
     def with_asked(**values: Any) -> Any:
-        from kdissect.live.sources import Asked
+        from kdissect.live.source_choice import Asked
 
         asked = Asked(**{name: values.pop(name) for name in SOURCE})
         asked.check()

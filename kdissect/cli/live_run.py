@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
 from kdissect.cli.live_options import Rotation
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import FOUND, NOTHING_FOUND
-from kdissect.cli.reading import explain_empty
 from kdissect.dissection.options import Options
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener
 from kdissect.live.metrics_socket import Bound
 from kdissect.live.privileges import ThreadCheck
-from kdissect.live.sources import Asked
+from kdissect.live.source_choice import Asked
 from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import Watcher
 

@@ -32,7 +32,7 @@ from kdissect.live.privileges import (
     give_directory,
     must_drop,
 )
-from kdissect.live.sources import Asked, open_source
+from kdissect.live.source_choice import Asked, open_source
 from kdissect.live.systemd_notify import Notifier
 from kdissect.sources.packet_source import PacketSource
 

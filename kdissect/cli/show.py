@@ -7,9 +7,9 @@ from dataclasses import asdict
 import click
 
 from kdissect.cli import options
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 from kdissect.text.escape import json_safe
 
 

@@ -10,10 +10,10 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.analyses import duration
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.output import check_free, destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 from kdissect.text.human import count, counted
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kdissect.cli import options
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.output import destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 from kdissect.text.human import count
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND
-from kdissect.cli.reading import explain_empty
 from kdissect.text import human
 from kdissect.text.escape import escaped, json_safe
 

@@ -8,9 +8,9 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.program import FOUND, INTERRUPTED, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 
 FEW: Final = "few"
 ALL: Final = "all"
@@ -63,7 +63,7 @@ def command(
     """
     pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect.api.reading import run_over
-    from kdissect.api.summary import SummaryPage, tables_of
+    from kdissect.api.summary_pass import SummaryPage, tables_of
     from kdissect.pipeline import Options
     from kdissect.rules.engine import few
 

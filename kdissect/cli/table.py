@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from kdissect.cli import options
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
-from kdissect.cli.reading import explain_empty
 from kdissect.tables.schemas import TABLES
 
 

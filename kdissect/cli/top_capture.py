@@ -35,7 +35,7 @@ class Capturing:
         self.wait(STOPPING_S)
 
     def state(self) -> str:
-        """State name, as in `screen.looking`."""
+        """State name, as in `screen.view_state`."""
         if self.error is not None:
             return FAILED
         return RUNNING if self._thread.is_alive() else ENDED

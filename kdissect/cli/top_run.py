@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import click
 
+from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.live_lines import Deadline, tell_begin
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, leave
-from kdissect.cli.reading import explain_empty
 from kdissect.cli.top_capture import Capturing, capturing
 from kdissect.cli.top_terminal import has_screen, terminal
 from kdissect.dissection.options import Options
@@ -19,7 +19,7 @@ from kdissect.live.counting.lines import line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
 from kdissect.live.privileges import ThreadCheck
-from kdissect.live.sources import Asked, filter_text
+from kdissect.live.source_choice import Asked, filter_text
 from kdissect.live.watcher import Watcher
 
 

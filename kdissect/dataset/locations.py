@@ -10,10 +10,10 @@ from kdissect.analysis.engines.ibis_tables import TAP_COLUMNS
 from kdissect.analysis.engines.live_tables import live_places
 from kdissect.analysis.engines.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
-from kdissect.dataset.columns import spark_schema
 from kdissect.dataset.entries import Manifest, table_files
 from kdissect.dataset.manifest import manifest_in, read_manifest
 from kdissect.dataset.storage import absolute, is_uri, joined, remember, system_at
+from kdissect.dataset.stored_columns import spark_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import UNKNOWN_ROWS
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.dataset.columns import of_tap, spark_batch, spark_schema
 from kdissect.dataset.entries import NO_DATE, FileEntry, partition_name
 from kdissect.dataset.planning import Work
+from kdissect.dataset.stored_columns import of_tap, spark_batch, spark_schema
 from kdissect.protocol.readers import NULL
 from kdissect.system.confined import PUBLIC
 from kdissect.tables.batches import TEXT_TYPE, ints_of, numbers

@@ -11,9 +11,9 @@ from pyarrow import parquet
 
 from kdissect.analysis.engines.live_tables import noticing
 from kdissect.analysis.engines.stored_tables import Place, StoredFile, numbered
-from kdissect.dataset.columns import NS, of_tap
 from kdissect.dataset.locations import balances_of
 from kdissect.dataset.storage import system_at
+from kdissect.dataset.stored_columns import NS, of_tap
 from kdissect.pipeline import Balance, Options
 from kdissect.system.confined import Below
 from kdissect.tables.balances import COUNTS, NUMBERS

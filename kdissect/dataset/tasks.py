@@ -34,7 +34,6 @@ from kdissect.checkpoint.spill_transfer import packed, unpacked
 from kdissect.checkpoint.split import SplitRun
 from kdissect.checkpoint.validation import going_on
 from kdissect.dataset import late_topic_names
-from kdissect.dataset.columns import spark_schema
 from kdissect.dataset.entries import OWN, FileEntry
 from kdissect.dataset.late_topic_names import renamed
 from kdissect.dataset.planning import Work
@@ -49,6 +48,7 @@ from kdissect.dataset.staging import (
     read_staged,
 )
 from kdissect.dataset.storage_captures import local_copies, local_copy
+from kdissect.dataset.stored_columns import spark_schema
 from kdissect.errors import EncodingError
 from kdissect.pipeline import Options, PausedCollector, Run
 from kdissect.system.confined import PUBLIC, SECRET, Below

@@ -9,11 +9,11 @@ from kdissect.dissection.row_sink import RowSink
 from kdissect.errors import DecodeError
 from kdissect.exchanges.api_mismatches import BELIEVED, blanked, doubt_of, guarded
 from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, GROUP_HEARTBEATS, Exchange
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.full_bodies import body_json, full_body, member_body, topic_names
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
 from kdissect.messages.memberships import memberships
 from kdissect.messages.old_bodies import full_old_body
-from kdissect.messages.unpacking import Unpacking
 from kdissect.messages.value_budget import LEFT_OUT
 from kdissect.protocol.readers import NULL, ValueBudget
 from kdissect.tables.body_rows import BodyRows, MemberRows

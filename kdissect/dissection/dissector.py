@@ -18,9 +18,9 @@ from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
 from kdissect.dissection.body_writer import BodyWriter
+from kdissect.dissection.cancellation import FRAME_STEPS, Cancellation
 from kdissect.dissection.detail import Detail, lacks_frame
 from kdissect.dissection.exchange_writer import ExchangeWriter, size_of_rows
-from kdissect.dissection.pulse import FRAME_STEPS, Pulse
 from kdissect.dissection.record_writer import RecordWriter
 from kdissect.dissection.row_sink import RowSink
 from kdissect.dissection.totals import CaptureTotals
@@ -34,7 +34,7 @@ from kdissect.exchanges.provisional import note_tls, until_now
 from kdissect.exchanges.topic_name_resolution import NameWait, held_size
 from kdissect.framing.frames import GIVES_FRAME, NEEDS_FRAMING, Frame, Frames
 from kdissect.limits import Limits
-from kdissect.messages.unpacking import Unpacking
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
 from kdissect.packets.segment import copied
@@ -91,9 +91,11 @@ class Dissector:
         )
         self.sink = sink if sink is not None else RowSink(tables)
         self.detail = Detail(tables, verifies_crc, exchanges)
-        self.pulse = Pulse(self.frames)
+        self.cancellation = Cancellation(self.frames)
         self.totals = CaptureTotals()
-        self.records = RecordWriter(self.sink, self.detail, self.pulse, self.unpacking, has_payload)
+        self.records = RecordWriter(
+            self.sink, self.detail, self.cancellation, self.unpacking, has_payload
+        )
         self.bodies = BodyWriter(
             self.sink, self.detail, self.unpacking, exchanges.names, has_payload,
             limits.decoded_bytes,
@@ -113,7 +115,7 @@ class Dissector:
     def feed(self, packets: list[Packet]) -> int:
         """Process packets in the order of the capture, however many rows that makes.
 
-        Returns how many were processed: all of them, unless `pulse` ended it.
+        Returns how many were processed: all of them, unless `cancellation` ended it.
         """
         self.sink.pauses = False
         return self._feed_from(packets, 0)
@@ -122,7 +124,7 @@ class Dissector:
         """Process packets from `at` on until rows are to be taken; return the next one's index.
 
         Call it again, after taking rows or exchanges, as long as there are packets or `is_behind`.
-        Not for a split of a capture. Once `pulse` has ended it no packet is taken any more.
+        Not for a split of a capture. Once `cancellation` has ended it no packet is taken any more.
         """
         self.sink.pauses = True
         return self._feed_from(packets, at)
@@ -138,15 +140,15 @@ class Dissector:
             self._go_on()
         decoder = self.decoder
         streams = self.streams
-        pulse = self.pulse
+        cancellation = self.cancellation
         captured: i64 = 0
         count: i64 = len(packets)
         first = at
         try:
             while at < count and not sink.holds_back:
-                if pulse.ask is not None:
-                    pulse.look()
-                    if pulse.is_ended:
+                if cancellation.ask is not None:
+                    cancellation.look()
+                    if cancellation.is_ended:
                         break
                 packet = packets[at]
                 at += 1
@@ -187,7 +189,7 @@ class Dissector:
                 self._events.append(event)
             else:
                 self._event(event)
-                self.pulse.look()
+                self.cancellation.look()
 
     def _go_on(self) -> None:
         """Process waiting items until rows have to be taken again."""
@@ -206,7 +208,7 @@ class Dissector:
                 sink.holds_back = False
                 return
             sink.holds_back = True
-            self.pulse.look()
+            self.cancellation.look()
 
     def advance(self, passed_ns: i64) -> None:
         """Advance the clock by the time since the latest segment."""
@@ -316,7 +318,7 @@ class Dissector:
                 self._frame(frame)
 
     def _frame(self, frame: Frame) -> None:
-        self.pulse.worked += FRAME_STEPS + len(frame.data)
+        self.cancellation.worked += FRAME_STEPS + len(frame.data)
         for exchange in self.exchanges.feed(frame):
             self._exchange(exchange)
 

@@ -9,12 +9,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from kdissect.dissection.cancellation import RECORD_STEPS, Cancellation
 from kdissect.dissection.detail import Detail
-from kdissect.dissection.pulse import RECORD_STEPS, Pulse
 from kdissect.dissection.row_sink import RowSink
 from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.batches import Batch
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.partitions import Partition, Partitions
@@ -27,7 +28,6 @@ from kdissect.messages.records import (
     pack_within,
     read_within,
 )
-from kdissect.messages.unpacking import Unpacking
 from kdissect.protocol.readers import NULL
 from kdissect.tables.rows import aborted_or_null
 
@@ -45,11 +45,16 @@ class RecordWriter:
     """Adds rows of batches and records to `sink`, as `detail` says."""
 
     def __init__(
-        self, sink: RowSink, detail: Detail, pulse: Pulse, unpacking: Unpacking, has_payload: bool
+        self,
+        sink: RowSink,
+        detail: Detail,
+        cancellation: Cancellation,
+        unpacking: Unpacking,
+        has_payload: bool,
     ) -> None:
         self.sink = sink
         self.detail = detail
-        self.pulse = pulse
+        self.cancellation = cancellation
         self.unpacking = unpacking
         self.has_payload = has_payload
         # Of the exchange that is being written.
@@ -112,7 +117,7 @@ class RecordWriter:
             self.sink.note_made(BATCH_BYTES)
             if detail.has_shed:
                 detail.unmade.batches -= 1
-        self.pulse.look()
+        self.cancellation.look()
 
     def _large(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> Iterator[None]:
         """Add the rows of the batches of an exchange, some records at a time."""
@@ -171,7 +176,7 @@ class RecordWriter:
         count = scan.packed_count
         if scan.records:
             count += self._add_records(partition, scan, budget)
-        self.pulse.worked += RECORD_STEPS * count
+        self.cancellation.worked += RECORD_STEPS * count
         self.sink.record_rows.add_run(exchange, partition, count, aborted_or_null(batch))
         self.sink.note_made(RECORD_BYTES * count)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from kdissect.live.listener import Listener, Status
-from kdissect.live.sources import Asked, open_source
+from kdissect.live.source_choice import Asked, open_source
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, check_columns
 from kdissect.tables.schemas import DEFAULT_TABLES

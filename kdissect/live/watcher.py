@@ -113,7 +113,7 @@ class Watcher:
         self._alive_ns = self._came_at
         # Deadline after a stop.
         self._until_ns: int | None = None
-        self.dissector.pulse.ask = self._pulse
+        self.dissector.cancellation.ask = self._pulse
         self._stopping = Flag()
         self._reopening = Flag()
 

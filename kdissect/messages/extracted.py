@@ -12,9 +12,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import DecodeError
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.aborted import mark_aborted
+from kdissect.messages.aborted_batches import mark_aborted
 from kdissect.messages.batch_counts import BatchCounts
-from kdissect.messages.field_roles import REQUEST_SLOTS, RequestSlot, role_places
+from kdissect.messages.declared_roles import REQUEST_SLOTS, RequestSlot, role_places
 from kdissect.messages.interner import LONGEST_TEXT, Interner
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,

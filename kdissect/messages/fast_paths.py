@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kdissect.messages import roles
-from kdissect.messages.field_roles import PARTITION_ROLES, REQUEST_ROLES
+from kdissect.messages.declared_roles import PARTITION_ROLES, REQUEST_ROLES
 from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
 from kdissect.messages.request_fields import FIELDS
 from kdissect.protocol.readers import Shape

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Final
 
 from kdissect.messages import roles
-from kdissect.messages.field_roles import PARTITION_ROLES, REQUEST_ROLES, ROLE_COUNT
+from kdissect.messages.declared_roles import PARTITION_ROLES, REQUEST_ROLES, ROLE_COUNT
 from kdissect.messages.generated_code import generated_read
 from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
 from kdissect.messages.request_fields import FIELDS

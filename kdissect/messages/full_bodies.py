@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kdissect.messages.bodies import decode_frame
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
 from kdissect.messages.enum_names import with_names
 from kdissect.messages.internal_topics import CLUSTER_METADATA_ID, opened_record
@@ -15,7 +16,6 @@ from kdissect.messages.memberships import JOIN_GROUP
 from kdissect.messages.metadata_topics import CLUSTER_METADATA
 from kdissect.messages.partitions import Partitions
 from kdissect.messages.records import Budget, decode_records
-from kdissect.messages.unpacking import Unpacking
 from kdissect.messages.value_budget import LEFT_OUT, note_of, spending
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_uuid

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.batches import Budget
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.interner import LONGEST_TEXT
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body
 from kdissect.messages.message_set_values import decode_set
@@ -17,7 +18,6 @@ from kdissect.messages.old_protocols import (
     find_old_api,
     find_protocol,
 )
-from kdissect.messages.unpacking import Unpacking
 from kdissect.messages.value_budget import note_of, spending
 from kdissect.protocol.primitives import (
     read_int8,

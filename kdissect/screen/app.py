@@ -1,4 +1,4 @@
-"""The app: keys and widgets around `Looking`."""
+"""The app: keys and widgets around a `ViewState`."""
 
 import asyncio
 import select
@@ -19,7 +19,7 @@ from kdissect.screen.heading import crumbs, heading_lines, tab_line
 from kdissect.screen.keys import help_lines
 from kdissect.screen.lines import Line
 from kdissect.screen.table import Table
-from kdissect.screen.view_state import FAILED, Capture, Looking
+from kdissect.screen.view_state import FAILED, Capture, ViewState
 from kdissect.screen.views import VIEWS
 from kdissect.screen.widgets import Lines, Page
 
@@ -34,7 +34,7 @@ class Tabs(Lines):
     def on_click(self, event: events.Click) -> None:
         app = self.app
         if isinstance(app, Top):
-            _, places = tab_line(app.looking.number, app.looking.snapshot, self.size.width)
+            _, places = tab_line(app.view_state.number, app.view_state.snapshot, self.size.width)
             for number, place in enumerate(places):
                 if event.x in place:
                     app.action_choose(number)
@@ -82,15 +82,15 @@ class Top(App[None]):
         self, capture: Capture, *, interval_s: float = 1.0, window_s: float = 60.0
     ) -> None:
         super().__init__(ansi_color=True)
-        self.looking = Looking(capture, interval_s, window_s)
+        self.view_state = ViewState(capture, interval_s, window_s)
         self._timer: Timer | None = None
         self._turn = 0
 
     def compose(self) -> ComposeResult:
         yield Lines(self._heading, "heading")
         yield Tabs(self._tabs, "tabs")
-        yield Lines(lambda _: [crumbs(self.looking.focus)], "crumbs")
-        yield Table(self.looking.listing, self.typed)
+        yield Lines(lambda _: [crumbs(self.view_state.focus)], "crumbs")
+        yield Table(self.view_state.listing, self.typed)
         yield Lines(self._footer, "footer")
 
     def on_mount(self) -> None:
@@ -111,8 +111,8 @@ class Top(App[None]):
 
     def refresh_snapshot(self) -> None:
         """Show the next snapshot."""
-        self.looking.refresh()
-        if self.looking.state == FAILED:
+        self.view_state.refresh()
+        if self.view_state.state == FAILED:
             self.exit()
         self.renew()
         self._turn += 1
@@ -122,10 +122,10 @@ class Top(App[None]):
         """Redraw with the current state."""
         screen = self.screen_stack[0]
         table = screen.query_one(Table)
-        table.listing = self.looking.listing
-        table.nothing = self.looking.nothing()
+        table.listing = self.view_state.listing
+        table.nothing = self.view_state.nothing()
         table.renew()
-        screen.query_one("#crumbs").display = bool(crumbs(self.looking.focus))
+        screen.query_one("#crumbs").display = bool(crumbs(self.view_state.focus))
         for lines in screen.query(Lines):
             lines.renew()
 
@@ -134,65 +134,65 @@ class Top(App[None]):
 
     def typed(self, event: events.Key) -> bool:
         """Handle a key for the filter; other keys keep their bindings."""
-        is_taken = self.looking.type(event.key, event.character if event.is_printable else None)
+        is_taken = self.view_state.type(event.key, event.character if event.is_printable else None)
         if is_taken:
             self.renew()
         return is_taken
 
     def action_choose(self, number: int) -> None:
-        self.looking.choose(number)
+        self.view_state.choose(number)
         self.renew()
 
     def action_beside(self, by: int) -> None:
         if len(self.screen_stack) == 1:
-            self.action_choose(self.looking.number + by)
+            self.action_choose(self.view_state.number + by)
 
     def action_move(self, by: int) -> None:
-        self.looking.listing.move(by)
+        self.view_state.listing.move(by)
         self.renew()
 
     def action_page(self, by: int) -> None:
         self.action_move(by * max(1, self.query_one(Table).size.height - 2))
 
     def action_sort(self, by: int) -> None:
-        self.looking.listing.sort_beside(by)
+        self.view_state.listing.sort_beside(by)
         self.renew()
 
     def action_turn(self) -> None:
-        self.looking.listing.sort_by(self.looking.listing.sort)
+        self.view_state.listing.sort_by(self.view_state.listing.sort)
         self.renew()
 
     def action_look(self) -> None:
-        if not self.looking.look_into():
+        if not self.view_state.look_into():
             self.action_detail()
         self.renew()
 
     def action_look_at(self, what: str) -> None:
-        self.looking.look_at(what)
+        self.view_state.look_at(what)
         self.renew()
 
     def action_detail(self) -> None:
-        looking = self.looking
-        view, row, now_ns = looking.view, looking.selected, looking.snapshot.status.now_ns
+        view_state = self.view_state
+        view, row, now_ns = view_state.view, view_state.selected, view_state.snapshot.status.now_ns
         if row is not None:
             title = f"{view.name}, as of the moment it was opened"
             self.push_screen(Page(title, lambda width: detail_lines(view, row, now_ns, width)))
 
     def action_undo(self) -> None:
-        self.looking.back()
+        self.view_state.back()
         self.renew()
 
     def action_pause(self) -> None:
-        self.looking.pause()
+        self.view_state.pause()
         self.renew()
 
     def action_hurry(self, by: int) -> None:
-        self.looking.hurry(by)
+        self.view_state.hurry(by)
         self._start_timer()
         self.renew()
 
     def action_window(self) -> None:
-        self.looking.change_window()
+        self.view_state.change_window()
         self.renew()
 
     def action_help(self) -> None:
@@ -206,17 +206,17 @@ class Top(App[None]):
     def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_interval(self.looking.interval_s, self.refresh_snapshot)
+        self._timer = self.set_interval(self.view_state.interval_s, self.refresh_snapshot)
 
     def _heading(self, width: int) -> list[Line]:
-        looking = self.looking
-        return heading_lines(looking.snapshot, looking.history, looking.marks(), width)
+        view_state = self.view_state
+        return heading_lines(view_state.snapshot, view_state.history, view_state.marks(), width)
 
     def _tabs(self, width: int) -> list[Line]:
-        return [tab_line(self.looking.number, self.looking.snapshot, width)[0]]
+        return [tab_line(self.view_state.number, self.view_state.snapshot, width)[0]]
 
     def _footer(self, width: int) -> list[Line]:
-        return [footer_line(self.looking, width)]
+        return [footer_line(self.view_state, width)]
 
 
 def is_hung_up(terminal: TextIO | None) -> bool:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kdissect.screen.lines import Group, Line, Piece, apart, side_by_side, width_of
-from kdissect.screen.view_state import Looking
+from kdissect.screen.view_state import ViewState
 from kdissect.text.escape import escaped
 from kdissect.text.human import count
 
@@ -15,17 +15,17 @@ HINTS: Final = (
 TYPING: Final = (("Enter", "keep", 1), ("Esc", "clear", 0))
 
 
-def footer_line(looking: Looking, width: int) -> Line:
+def footer_line(view_state: ViewState, width: int) -> Line:
     """The footer."""
-    listing = looking.listing
+    listing = view_state.listing
     place = f"{listing.cursor + 1} of {len(listing.rows)}" if listing.rows else "no rows"
-    seen = looking.view.seen(looking.snapshot)
+    seen = view_state.view.seen(view_state.snapshot)
     more = f" (the first of {count(seen)})" if seen > listing.total else ""
     left = [Piece(place + more, "dim")]
-    if looking.is_typing or looking.filter:
-        left += [Piece(" with ", "dim"), Piece(escaped(looking.filter), "warm")]
-        left += [Piece(" ", "marked")] if looking.is_typing else []
+    if view_state.is_typing or view_state.filter:
+        left += [Piece(" with ", "dim"), Piece(escaped(view_state.filter), "warm")]
+        left += [Piece(" ", "marked")] if view_state.is_typing else []
         left.append(Piece(f" ({listing.total} in all)", "dim"))
-    keys = TYPING if looking.is_typing else HINTS
+    keys = TYPING if view_state.is_typing else HINTS
     hints = [Group([Piece(key, "bold"), Piece(f" {what}")], drop) for key, what, drop in keys]
     return apart(left, side_by_side(hints, max(0, width - width_of(left) - 2)), width)

@@ -41,7 +41,7 @@ class Step(NamedTuple):
     pinned: Hashable
 
 
-class Looking:
+class ViewState:
     """All state that keys change; the screen displays it."""
 
     def __init__(self, capture: Capture, interval_s: float, window_s: float) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kdissect.dataset.columns import UNREADABLE, spark_schema
 from kdissect.dataset.entries import (
     NO_DATE,
     BrokenEntry,
@@ -36,12 +35,13 @@ from kdissect.dataset.storage import is_uri, reached_by
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.storage_dataset import StoredDataset, open_dataset
 from kdissect.dataset.storage_tasks import mirrored
+from kdissect.dataset.stored_columns import UNREADABLE, spark_schema
 from kdissect.dataset.taps import Broken, Taps, find_taps, short_name
 from kdissect.dataset.tasks import Task
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options
-from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.steps import Steps
+from kdissect.spark.task_runners import Runner, here, on_spark
 from kdissect.tables.batches import TEXT_TYPE
 from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
 from kdissect.tables.writers import ParquetFile

@@ -11,7 +11,7 @@ from kdissect.dataset.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SET
 from kdissect.dataset.storage import is_uri, joined, reached_by
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
-from kdissect.spark.reading import located, pattern_of
+from kdissect.spark.dataset_tables import located, pattern_of
 from kdissect.spark.rollups import (
     VERSION,
     Unit,
@@ -22,9 +22,9 @@ from kdissect.spark.rollups import (
     rollups_in,
     units_of,
 )
-from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.spark_tables import LITERAL, configured
+from kdissect.spark.task_runners import on_spark
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, reason_of

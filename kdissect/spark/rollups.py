@@ -39,7 +39,7 @@ from kdissect.dataset.storage import (
 )
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.errors import DatasetError, KdissectError
-from kdissect.spark.running import here, on_spark
+from kdissect.spark.task_runners import here, on_spark
 from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.system.confined import Below
 from kdissect.system.file_names import is_name

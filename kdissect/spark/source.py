@@ -29,11 +29,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kdissect.checkpoint.checkpoint import VERSION
-from kdissect.dataset.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
 from kdissect.dataset.planning import SPARK_SPLIT_SIZE
 from kdissect.dataset.shared_staging import Staging, default_base, directory_of, remove_old
 from kdissect.dataset.storage import is_uri, reached_by, remember, seen
 from kdissect.dataset.storage_captures import local_copies
+from kdissect.dataset.stored_columns import UNREADABLE, spark_batch, spark_schema, stored_columns
 from kdissect.dataset.taps import Tap, find_taps
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run

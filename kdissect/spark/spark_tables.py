@@ -18,7 +18,7 @@ from kdissect.analysis.engines.ibis_tables import (
 from kdissect.analysis.engines.stored_tables import Place, numbered, stored_size
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
-from kdissect.spark.reading import pattern_of, read_files
+from kdissect.spark.dataset_tables import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
 from kdissect.spark.statements import Statements, statements_of
 from kdissect.tables.ids import id_offsets

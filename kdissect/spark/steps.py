@@ -18,7 +18,7 @@ from kdissect.dataset.tasks import (
     rename,
 )
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.running import Runner
+from kdissect.spark.task_runners import Runner
 
 # Bytes of captures whose rows are one file: 5 to 150 MB of exchanges. Two splits of the usual size,
 # which are slightly larger than nominal, so that one tap also has enough tasks.

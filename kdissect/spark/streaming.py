@@ -22,10 +22,10 @@ from kdissect.dataset.storage import absolute, is_uri, reached_by
 from kdissect.dataset.taps import taps_of
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import Outcome, dissect_taps
-from kdissect.spark.running import reason_of
 from kdissect.spark.sessions import clear_errors, failures
 from kdissect.spark.source_stream import BATCH
 from kdissect.spark.stream_source import FILES, FORMAT, CaptureFiles, CompleteFiles
+from kdissect.spark.task_runners import reason_of
 from kdissect.tables.schemas import DEFAULT_TABLES
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`Half`: decrypt one direction of a TLS session, from records to plaintext.
+"""`DirectionDecryptor`: decrypt one direction of a TLS session, from records to plaintext.
 
 A hole becomes one Gap: its plaintext's length is known if all records have the same overhead and
 their number is found by trying; otherwise `Gap.is_exact` is false.
@@ -26,7 +26,7 @@ MAX_FAILURES: Final = 16
 WAITING_COST: Final = 512
 
 
-class Half:
+class DirectionDecryptor:
     """One direction; without `is_start` its first bytes may be inside a record."""
 
     def __init__(self, connection: Connection, direction: int, is_start: bool) -> None:

@@ -4,7 +4,8 @@
                     └─▶ protected, without keys  bytes are only counted
 
 Each direction's keys need both hellos, so protected records wait for the other direction's hello if
-that is late. Negotiation and keys are in `Agreement`; decryption of a direction is in `Half`.
+that is late. Negotiation and keys are in `Agreement`; a direction is decrypted in
+`DirectionDecryptor`.
 """
 
 from kdissect.errors import Problem
@@ -23,7 +24,7 @@ from kdissect.tls.agreement import (
     Agreement,
 )
 from kdissect.tls.derivation import TLS_1_3
-from kdissect.tls.direction import MAX_FAILURES, Half, captured_size
+from kdissect.tls.direction import MAX_FAILURES, DirectionDecryptor, captured_size
 from kdissect.tls.epochs import APPLICATION_EPOCH, EARLY_EPOCH, TrafficKeys
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.masters import Masters
@@ -51,7 +52,10 @@ class Session:
         self._reports = Reports(connection)
         self._agreement = Agreement(keys, masters, self._reports)
         self._reason = ""  # why decryption was given up
-        self._halves = (Half(connection, 0, is_start[0]), Half(connection, 1, is_start[1]))
+        self._halves = (
+            DirectionDecryptor(connection, 0, is_start[0]),
+            DirectionDecryptor(connection, 1, is_start[1]),
+        )
 
     @property
     def held(self) -> int:
@@ -140,7 +144,7 @@ class Session:
 
     # Records
 
-    def _take(self, half: Half, one: Record | Hole, out: list[Event]) -> None:
+    def _take(self, half: DirectionDecryptor, one: Record | Hole, out: list[Event]) -> None:
         if half.is_given_up:
             half.encrypted += captured_size(one)
         elif half.waiting:
@@ -153,12 +157,12 @@ class Session:
         else:
             self._clear(half, one, one.kind, one.body, out)
 
-    def _is_protected(self, half: Half, record: Record) -> bool:
+    def _is_protected(self, half: DirectionDecryptor, record: Record) -> bool:
         if record.kind == APPLICATION_DATA:
             return True
         return half.is_changed and self._agreement.version != TLS_1_3
 
-    def _protected(self, half: Half, record: Record, out: list[Event]) -> None:
+    def _protected(self, half: DirectionDecryptor, record: Record, out: list[Event]) -> None:
         if half.epochs is None:
             if not self._agreement.is_reached or self._is_maybe_early(half):
                 half.wait(record)
@@ -181,7 +185,7 @@ class Session:
         else:
             self._clear(half, record, opened.kind, opened.content, out)
 
-    def _fail(self, half: Half, record: Record) -> None:
+    def _fail(self, half: DirectionDecryptor, record: Record) -> None:
         agreed = self._agreement
         is_early = agreed.early_data != NO_EARLY_DATA and half.direction == agreed.client
         if half.fail(record, is_early and not half.given, agreed.early_data == REJECTED):
@@ -192,7 +196,7 @@ class Session:
             half.give_up()
 
     def _clear(
-        self, half: Half, record: Record, kind: int, content: bytes, out: list[Event]
+        self, half: DirectionDecryptor, record: Record, kind: int, content: bytes, out: list[Event]
     ) -> None:
         """Process a record other than application data, in clear or decrypted."""
         if kind == HANDSHAKE:
@@ -206,7 +210,9 @@ class Session:
             is_new = agreed.version == TLS_1_3
             self._reports.report_alert(content, is_client, is_new, record.marks[-1])
 
-    def _message(self, half: Half, message: int, body: bytes, out: list[Event]) -> None:
+    def _message(
+        self, half: DirectionDecryptor, message: int, body: bytes, out: list[Event]
+    ) -> None:
         if self._agreement.take(half.direction, message, body):
             self._resume(out)
         elif isinstance(half.epochs, TrafficKeys):
@@ -217,7 +223,7 @@ class Session:
                 half.epochs.advance()
                 half.end_handshake()
 
-    def _change(self, half: Half) -> None:
+    def _change(self, half: DirectionDecryptor) -> None:
         """Change the keys of the direction's next records, unless it is TLS 1.3."""
         half.is_changed = True
         half.messages.reset()
@@ -233,11 +239,11 @@ class Session:
             for one in half.take_waiting():
                 self._take(half, one, out)
 
-    def _is_maybe_early(self, half: Half) -> bool:
+    def _is_maybe_early(self, half: DirectionDecryptor) -> bool:
         """Return whether it is early data that the server has not yet accepted or rejected."""
         return half.direction == self._agreement.client and self._agreement.early_data == OFFERED
 
-    def _stop_early_data(self, half: Half, out: list[Event]) -> None:
+    def _stop_early_data(self, half: DirectionDecryptor, out: list[Event]) -> None:
         """Continue without the server's answer on early data, which may be lost."""
         agreed = self._agreement
         if agreed.early_data == OFFERED and agreed.is_reached and half.direction != agreed.client:
@@ -253,6 +259,6 @@ class Session:
                     half.give_up()
 
 
-def is_client_early(half: Half, agreed: Agreement) -> bool:
+def is_client_early(half: DirectionDecryptor, agreed: Agreement) -> bool:
     """Return whether early data of the direction is, as far as known, part of the plaintext."""
     return half.direction == agreed.client and agreed.early_data in (ACCEPTED, UNKNOWN)

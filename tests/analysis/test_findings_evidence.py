@@ -14,7 +14,7 @@ from kdissect.analysis.engines.ibis_tables import unconditional_tables
 from kdissect.analysis.engines.stored_tables import directory_place
 from kdissect.analysis.execution import Engine
 from kdissect.analysis.summary.counters import ErrorRow
-from kdissect.api.summary import findings
+from kdissect.api.summary_pass import findings
 from kdissect.api.writing import write
 from kdissect.errors import OutputError
 from kdissect.rules.compiled_sql import DIRECTORY, columns_needed, names

@@ -41,7 +41,7 @@ from kdissect.streams.connections import Streams
 from kdissect.streams.events import Connection, Event
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.agreement import Agreement
-from kdissect.tls.direction import Half
+from kdissect.tls.direction import DirectionDecryptor
 from kdissect.tls.hellos import Messages
 from kdissect.tls.records import RecordCutter
 from kdissect.tls.reports import Reports
@@ -62,7 +62,7 @@ MADE: dict[type, Callable[[], Any]] = {
     Asked: lambda: Asked(
         OLD_APIS[KAFKA_07][1], Exchange(NO_CONNECTION, 0, 0, 0), OldFields(NO_SINK)
     ),
-    Half: lambda: Half(NO_CONNECTION, 0, False),
+    DirectionDecryptor: lambda: DirectionDecryptor(NO_CONNECTION, 0, False),
     Messages: Messages,
     OldConversation: new_conversation,
     OldFields: lambda: OldFields(NO_SINK),

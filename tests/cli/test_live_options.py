@@ -12,8 +12,8 @@ from kdissect.cli.live_options import (
 )
 from kdissect.cli.program import run
 from kdissect.errors import KdissectError
-from kdissect.live import sources
-from kdissect.live.sources import Asked, filter_text, wanted_ports
+from kdissect.live import source_choice
+from kdissect.live.source_choice import Asked, filter_text, wanted_ports
 from kdissect.pipeline import Options
 from kdissect.sources.delay_buffer import DelayBuffer
 from kdissect.sources.recorded_source import RecordedSource
@@ -150,15 +150,15 @@ def test_endpoints_with_a_protocol_of_their_own_are_let_pass() -> None:
 def test_each_source_has_its_wire(quickstart: str, tmp_path: object) -> None:
     keylog = tmp_path / "keys"  # type: ignore[operator]
     keylog.touch()
-    with sources.open_source(Asked([quickstart])) as packet_source:
+    with source_choice.open_source(Asked([quickstart])) as packet_source:
         assert isinstance(packet_source, RecordedSource)
-    with sources.open_source(Asked([quickstart], follow=True)) as packet_source:
+    with source_choice.open_source(Asked([quickstart], follow=True)) as packet_source:
         assert isinstance(packet_source, TailSource)
-    with sources.open_source(
+    with source_choice.open_source(
         Asked([quickstart], follow=True), Options(keylog=keylog)
     ) as packet_source:
         assert isinstance(packet_source, DelayBuffer)
-    with sources.open_source(Asked([quickstart]), Options(keylog=keylog)) as packet_source:
+    with source_choice.open_source(Asked([quickstart]), Options(keylog=keylog)) as packet_source:
         assert isinstance(packet_source, RecordedSource)
     with pytest.raises(KdissectError, match="neither an interface nor a capture"):
-        sources.open_source(Asked())
+        source_choice.open_source(Asked())

@@ -14,7 +14,7 @@ from kdissect.cli.live_start import Needs, opened
 from kdissect.dissection.options import Options
 from kdissect.errors import CaptureError, KdissectError, OutputError
 from kdissect.live.privileges import Dropped
-from kdissect.live.sources import Asked
+from kdissect.live.source_choice import Asked
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 # What starts threads when it is imported, or imports what does.

@@ -194,7 +194,7 @@ def test_stopping_waits_for_the_capture() -> None:
 
 
 def test_a_title_says_what_is_captured() -> None:
-    from kdissect.live.sources import Asked
+    from kdissect.live.source_choice import Asked
     from kdissect.pipeline import Options
 
     options = Options(ports=[9192])

@@ -11,7 +11,7 @@ import pytest
 
 import kdissect
 from kdissect.api.answers import analyse
-from kdissect.api.summary import findings
+from kdissect.api.summary_pass import findings
 from kdissect.errors import KdissectError
 from kdissect.live.files.budget import Budget
 from kdissect.live.files.runs import left_runs

@@ -15,7 +15,7 @@ from kdissect.api import answers
 from kdissect.api.answers import analyse
 from kdissect.api.comparison import compare
 from kdissect.api.reading import run_over
-from kdissect.api.summary import findings
+from kdissect.api.summary_pass import findings
 from kdissect.cli.program import run as run_program
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options

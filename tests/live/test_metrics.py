@@ -25,7 +25,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.errors import OutputError
-from kdissect.live.counting.exported import METRICS
+from kdissect.live.counting.metric_declarations import METRICS
 from kdissect.live.counting.metrics import (
     READERS,
     Handler,

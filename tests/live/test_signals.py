@@ -21,8 +21,8 @@ from pyarrow.dataset import dataset
 
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
+from kdissect.dissection.cancellation import CHECK_STEPS
 from kdissect.dissection.dissector import Dissector
-from kdissect.dissection.pulse import PULSE_STEPS
 from kdissect.framing.frame_search import EVENT_STEPS, FIRST_STEPS, JOINED_EACH, STEPS_EACH, WINDOW
 from kdissect.live.watcher import FED_AT_ONCE, FED_BYTES, REST_NS, Watcher, first_part
 from kdissect.pipeline import Options, make_dissector
@@ -63,27 +63,27 @@ def test_between_two_looks_a_bounded_number_of_steps_is_done(name: str) -> None:
         looks.append(dissector.frames.steps)
         return True
 
-    dissector.pulse.ask = pulse
+    dissector.cancellation.ask = pulse
     packets = packets_of(name, 300_000)
     assert dissector.feed(packets) == len(packets)
     dissector.finish()
     looks.append(dissector.frames.steps)
     steps = [after - before for before, after in itertools.pairwise(looks)]
-    assert max(steps) < PULSE_STEPS + LONGEST_LOOK
+    assert max(steps) < CHECK_STEPS + LONGEST_LOOK
     # It is asked as often as there is work, and not for each packet.
     assert (
         len(looks) - 2
-        <= dissector.frames.steps // PULSE_STEPS + len(packets) * 2_000 // PULSE_STEPS
+        <= dissector.frames.steps // CHECK_STEPS + len(packets) * 2_000 // CHECK_STEPS
     )
 
 
 def test_it_goes_on_no_further_than_it_is_told_to() -> None:
     packets = packets_of("api_versions", 3_000_000)
     dissector = dissector_of()
-    dissector.pulse.ask = lambda: False
+    dissector.cancellation.ask = lambda: False
     taken = dissector.feed(packets)
     assert 0 < taken < len(packets)
-    assert dissector.frames.steps < PULSE_STEPS + LONGEST_LOOK
+    assert dissector.frames.steps < CHECK_STEPS + LONGEST_LOOK
     assert dissector.totals.packets == taken
     assert dissector.totals.captured_bytes == sum(one.end - one.start for one in packets[:taken])
     # What waits is searched no more, but counted.

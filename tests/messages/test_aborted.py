@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.messages.aborted import mark_aborted
+from kdissect.messages.aborted_batches import mark_aborted
 from kdissect.messages.records import scan_batches
 from tests.conversation import conversation
 from tests.exchange_builders import Row, found_in, request, response

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import kdissect
 from kdissect.errors import DecodeError
+from kdissect.messages.declared_roles import ROLE_COUNT
 from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import INHERITED, kind_of, request_role, response_role
-from kdissect.messages.field_roles import ROLE_COUNT
 from kdissect.messages.generated_code import (
     CompiledReads,
     compiled_read,

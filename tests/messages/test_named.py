@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import kdissect
 from kdissect.errors import DecodeError, UnknownApi
-from kdissect.messages import bodies, named
-from kdissect.messages.named import decode_message, message_names
+from kdissect.messages import bodies, named_messages
+from kdissect.messages.named_messages import decode_message, message_names
 from kdissect.protocol.notation import read_index
 from tests.messages.record_builders import make_batch, make_record
 from tests.protocol.test_vectors import ALL_VECTORS, comparable
@@ -21,7 +21,7 @@ HEADER = b"\0\1\0\x0c\0\0\0\7\0\2me\0"
 
 def test_doctests_hold() -> None:
     assert doctest.testmod(bodies).failed == 0
-    assert doctest.testmod(named).failed == 0
+    assert doctest.testmod(named_messages).failed == 0
 
 
 def test_the_decoders_are_public_names() -> None:

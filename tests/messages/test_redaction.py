@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kdissect.errors import DecodeError
 from kdissect.messages.bodies import decode, decode_frame
-from kdissect.messages.named import decode_message
+from kdissect.messages.named_messages import decode_message
 from kdissect.messages.redaction import KINDS, has_secrets, is_secret_config, listed, redacted
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.notation import load_file, read_index

@@ -2,7 +2,7 @@
 
 from kdissect.messages import roles
 from kdissect.messages.columns import TEXT
-from kdissect.messages.field_roles import (
+from kdissect.messages.declared_roles import (
     PARTITION_ROLES,
     REQUEST_ROLES,
     REQUEST_SLOTS,

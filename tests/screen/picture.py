@@ -35,7 +35,7 @@ async def drawn() -> str:
     app = Top(capture, interval_s=1.0)
     async with app.run_test(size=SIZE) as pilot:
         for _ in range(REFRESHES):
-            app.looking.refresh()
+            app.view_state.refresh()
         await pilot.press("down", "down")
         await pilot.pause()
         return app.export_screenshot(title="kdissect top")

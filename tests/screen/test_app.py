@@ -43,7 +43,7 @@ def test_numbers_and_tab_choose_the_table() -> None:
         seen = []
         for key in ("2", "8", "tab", "tab", "shift+tab"):
             await pilot.press(key)
-            seen.append(app.looking.view.name)
+            seen.append(app.view_state.view.name)
         assert seen == ["Clients", "Problems", "APIs", "Clients", "APIs"]
 
     played(play)
@@ -67,11 +67,11 @@ def test_a_click_sorts_chooses_a_row_and_looks_into_it() -> None:
         await pilot.click(Table, offset=(2, 0))
         assert screen(app)[4].startswith("API↑")
         await pilot.click(Table, offset=(2, 3))
-        assert app.looking.selected.name == "Fetch"
+        assert app.view_state.selected.name == "Fetch"
         await pilot.click(Table, offset=(2, 3))
-        assert app.looking.focus == Focus(api="Fetch")
+        assert app.view_state.focus == Focus(api="Fetch")
         await pilot.click("#tabs", offset=(61, 0))
-        assert app.looking.view.name == "Slowest"
+        assert app.view_state.view.name == "Slowest"
 
     played(play)
 
@@ -89,7 +89,7 @@ def test_the_cursor_stays_with_its_row_from_refresh_to_refresh() -> None:
             app.refresh_snapshot()
             await pilot.pause()
             assert [line.split()[0] for line in screen(app)[5:8]] == ["z", "c", "b"]
-            assert (app.looking.selected.name, app.looking.listing.cursor) == ("b", 2)
+            assert (app.view_state.selected.name, app.view_state.listing.cursor) == ("b", 2)
 
     asyncio.run(run())
 
@@ -98,12 +98,12 @@ def test_a_filter_is_typed_at_once_and_what_it_has_is_no_command() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         # q and p would end and pause.
         await pilot.press("2", "/", "p", "a", "y", "q")
-        assert (app.looking.filter, app.looking.is_paused) == ("payq", False)
+        assert (app.view_state.filter, app.view_state.is_paused) == ("payq", False)
         await pilot.press("backspace", "enter")
         assert screen(app)[5].startswith("payments")
         assert screen(app)[-1].startswith("1 of 1 with pay (4 in all)")
         await pilot.press("escape")
-        assert app.looking.filter == ""
+        assert app.view_state.filter == ""
 
     played(play)
 
@@ -126,9 +126,9 @@ def test_enter_looks_into_a_client_its_api_its_slowest_and_escape_goes_back() ->
         assert isinstance(app.screen, Page)
         assert any("queue" in line for line in screen(app))
         await pilot.press("escape", "escape", "escape")
-        assert (app.looking.focus, app.looking.view.name) == (Focus(), "Clients")
+        assert (app.view_state.focus, app.view_state.view.name) == (Focus(), "Clients")
         assert screen(app)[4].startswith("client")
-        assert app.looking.selected.name == "payments"
+        assert app.view_state.selected.name == "payments"
 
     played(play)
 
@@ -138,7 +138,7 @@ def test_keys_lead_from_a_slow_exchange_to_its_client() -> None:
         await pilot.press("7", "down", "c")
         assert screen(app)[4] == "all › client payments"
         await pilot.press("7", "t", "escape", "escape")
-        assert (app.looking.focus, app.looking.view.name) == (Focus(), "Slowest")
+        assert (app.view_state.focus, app.view_state.view.name) == (Focus(), "Slowest")
 
     played(play)
 
@@ -173,14 +173,19 @@ def test_a_page_that_is_too_long_can_be_moved() -> None:
 def test_resizing_keeps_everything() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("7", "s", "s", "/", "p", "r", "o", "d", "enter", "down", "down", "space")
-        looking = app.looking
-        before = (looking.view, looking.listing.sort, looking.filter, looking.selected,
-                  looking.is_paused)  # fmt: skip
+        view_state = app.view_state
+        before = (view_state.view, view_state.listing.sort, view_state.filter, view_state.selected,
+                  view_state.is_paused)  # fmt: skip
         for size in ((120, 40), (60, 15), (20, 5), (1, 1), (200, 60), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
-            assert (looking.view, looking.listing.sort, looking.filter, looking.selected,
-                    looking.is_paused) == before  # fmt: skip
+            assert (
+                view_state.view,
+                view_state.listing.sort,
+                view_state.filter,
+                view_state.selected,
+                view_state.is_paused,
+            ) == before
             lines = screen(app)
             assert len(lines) == size[1]
             assert max(map(len, lines)) <= size[0]
@@ -192,10 +197,10 @@ def test_resizing_keeps_everything() -> None:
 def test_the_cursor_is_seen_after_the_terminal_got_smaller() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("7", "pagedown")
-        exchange = app.looking.selected
+        exchange = app.view_state.selected
         await pilot.resize_terminal(80, 10)
         await pilot.pause()
-        listing = app.looking.listing
+        listing = app.view_state.listing
         assert listing.selected is exchange
         assert exchange in listing.rows[listing.top : listing.top + 4]
 
@@ -289,7 +294,7 @@ def test_snapshots_come_by_themselves_and_a_failure_ends_it() -> None:
             end = time.monotonic() + 10
             while not app._exit and time.monotonic() < end:
                 await asyncio.sleep(0.01)
-        assert app.looking.state == FAILED
+        assert app.view_state.state == FAILED
 
     asyncio.run(run())
     assert (len(taken), states) == (4, [])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kdissect
 from kdissect.api.answers import analyse
-from kdissect.api.summary import findings
+from kdissect.api.summary_pass import findings
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.reading import read_table
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.streaming import stream
 from kdissect.tables.schemas import DEFAULT_TABLES

@@ -9,8 +9,8 @@ import pytest
 
 import kdissect
 from kdissect import analyse
+from kdissect.spark.dataset_tables import pattern_of, read_table
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.reading import pattern_of, read_table
 from kdissect.spark.rollups import roll_up
 from tests.cli.test_names import CAPTURE, OTHER, decoys, names
 

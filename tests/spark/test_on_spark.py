@@ -8,9 +8,9 @@ import pytest
 import kdissect
 from kdissect.dataset import tasks
 from kdissect.errors import KdissectError, OutputError
+from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.reading import read_table
-from kdissect.spark.running import on_spark
+from kdissect.spark.task_runners import on_spark
 from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_rows
 

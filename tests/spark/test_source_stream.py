@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxFiles
 
 from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.checkpoint.merger import Merger
-from kdissect.dataset.columns import spark_batch, spark_schema
 from kdissect.dataset.incremental_tap import Followed, OwnRows
+from kdissect.dataset.stored_columns import spark_batch, spark_schema
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
 from kdissect.spark.source import KdissectDataSource

@@ -25,8 +25,8 @@ from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.storage_dataset import OWNER, open_dataset
 from kdissect.dataset.taps import list_captures
 from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError
+from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.reading import read_table
 from kdissect.spark.rollups import roll_up
 from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate, spark_rows
 from tests.spark.stores import (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.attempts import OK, UNANSWERED, UNKNOWN, chains
+from kdissect.analysis.produce_attempts import OK, UNANSWERED, UNKNOWN, chains
 from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import BOOL, INT16, INT64, TEXT, TIME, Column
 

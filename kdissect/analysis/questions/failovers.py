@@ -7,10 +7,10 @@ succeed (clients with old metadata) belong to it until none occurs for some time
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.attempts import UNANSWERED
 from kdissect.analysis.brokers import is_follower
 from kdissect.analysis.dimensions import SECOND_NS, with_ends
 from kdissect.analysis.grouping import is_unanswered
+from kdissect.analysis.produce_attempts import UNANSWERED
 from kdissect.analysis.question import DURATION, Option, Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 

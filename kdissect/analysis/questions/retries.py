@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.attempts import UNANSWERED, chains
+from kdissect.analysis.produce_attempts import UNANSWERED, chains
 from kdissect.analysis.question import Question, Tables
 from kdissect.protocol.error_codes import error_codes
 from kdissect.tables.schemas import BOOL, EXCHANGES, INT32, INT64, TEXT, TIME, Column

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.attempts import chained
+from kdissect.analysis.produce_attempts import chained
 from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import INT16, INT32, INT64, TEXT, TIME, Column
 

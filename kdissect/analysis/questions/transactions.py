@@ -8,9 +8,9 @@ consumers its outcome, to all consumers its end time, by the marker in the parti
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.attempts import sent_batches
 from kdissect.analysis.brokers import is_peer
 from kdissect.analysis.dimensions import MS, SECOND_NS, with_ends
+from kdissect.analysis.produce_attempts import sent_batches
 from kdissect.analysis.question import DURATION, Option, Question, Tables
 from kdissect.tables.schemas import INT16, INT64, TEXT, TIME, Column
 

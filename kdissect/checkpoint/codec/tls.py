@@ -19,7 +19,7 @@ from kdissect.encoding.kinds import (
 )
 from kdissect.streams.events import Gap
 from kdissect.tls.agreement import Agreement
-from kdissect.tls.direction import Half
+from kdissect.tls.direction import DirectionDecryptor
 from kdissect.tls.hellos import Hello, Messages
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.masters import Masters
@@ -59,7 +59,7 @@ RECORD_CUTTER: Final = Fields(
 )
 MESSAGES: Final = Fields(Messages, _buffer=BYTE_ARRAY)
 HALF: Final = Fields(
-    Half,
+    DirectionDecryptor,
     ints="direction taken encrypted given _waiting_size _failures _position _lost _lost_records",
     bools="is_changed is_given_up is_hello_lost _is_count_sure has_early_data _is_padded",
     cutter=Inline(RECORD_CUTTER),

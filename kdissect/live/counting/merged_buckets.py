@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.live.counting.columns import Flags, KnownNames
-from kdissect.live.counting.gathering import (
+from kdissect.live.counting.bucket_builder import (
     NO_CONNECTIONS,
     NO_ERRORS,
     NO_MEMBERS,
@@ -17,6 +16,7 @@ from kdissect.live.counting.gathering import (
     NO_TCP_EVENTS,
     NO_TOPICS,
 )
+from kdissect.live.counting.columns import Flags, KnownNames
 from kdissect.live.counting.snapshot import Focus
 from kdissect.live.counting.time_buckets import (
     ConnectionColumns,

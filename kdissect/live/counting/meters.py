@@ -15,10 +15,10 @@ import pyarrow as pa
 from kdissect.capture.packet import SECOND_NS
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.addresses import Addresses
+from kdissect.live.counting.bucket_builder import TABLES, Gathering
+from kdissect.live.counting.consumer_groups import grouping
 from kdissect.live.counting.degraded_connections import degraded, is_late
 from kdissect.live.counting.error_groups import failing
-from kdissect.live.counting.gathering import TABLES, Gathering
-from kdissect.live.counting.grouping import grouping
 from kdissect.live.counting.latency_groups import timed, whole_of
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.partial_aggregates import PartialAggregates

@@ -31,10 +31,10 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kdissect.errors import OutputError
+from kdissect.live.counting.bucket_builder import Gathering
 from kdissect.live.counting.counters import Counters
-from kdissect.live.counting.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
 from kdissect.live.counting.first_pages import FirstPages, Scraper
-from kdissect.live.counting.gathering import Gathering
+from kdissect.live.counting.metric_declarations import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
 from kdissect.live.counting.samples import (
     Distribution,
     Growing,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.engines.stored_tables import check_files
-from kdissect.dataset.columns import spark_schema
 from kdissect.dataset.entries import table_files
 from kdissect.dataset.manifest import manifest_in
 from kdissect.dataset.storage import absolute, is_uri, joined
+from kdissect.dataset.stored_columns import spark_schema
 from kdissect.pipeline import check_columns
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
