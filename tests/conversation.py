@@ -62,7 +62,7 @@ class Sent:
 
 
 class Streams(NamedTuple):
-    """What the two sides of one incarnation sent."""
+    """Bytes sent by the two sides of one incarnation."""
 
     client: bytes
     broker: bytes
@@ -246,7 +246,7 @@ class Conversation:
         return self.sent[-1].broker
 
     def segments(self) -> list[Segment]:
-        """As the packets stage gives them, in buffers with other bytes around."""
+        """Segments as from the packets stage, in buffers with other bytes around."""
         flow, back = self._flows()
         return [
             Segment(
@@ -267,7 +267,7 @@ class Conversation:
         ]
 
     def packets(self) -> list[Packet]:
-        """As the capture stage gives them."""
+        """Packets as from the capture stage."""
         return [
             Packet(
                 number, one.time_ns, 1, one.data, 0, len(one.data), one.original_length, number, 0

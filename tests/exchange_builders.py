@@ -159,7 +159,7 @@ def string16(text: str | None) -> bytes:
 
 
 class Found(NamedTuple):
-    """What a dissector gave: exchanges as the stage gives them, and the rows of every table."""
+    """Output of a dissector: exchanges of the stage, and the rows of every table."""
 
     exchanges: list[Exchange]
     tables: dict[str, list[Row]]

@@ -40,7 +40,7 @@ class Layout(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Which array is repeated, by the indices of the fields that lead to it.
+    """Path of the repeated array, as indices of fields.
 
     `inner` is how many elements arrays inside its elements have. With `is_tags` it is the tag
     section of the struct at `path`; with `text` the strings in its elements are of that many bytes.

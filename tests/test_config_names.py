@@ -1,4 +1,4 @@
-"""What `tools.config_names` makes of the configs of several releases."""
+"""`tools.config_names` on the configs of several releases."""
 
 from kdissect.protocol.notation import read_index
 from tools.config_names.__main__ import RELEASES, Config, merged, scala_of

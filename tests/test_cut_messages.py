@@ -1,4 +1,4 @@
-"""Of a message that a snap length cuts, the tables say what was captured, and null else, never 0.
+"""Messages cut by the snaplen: tables have captured values, else null, never 0.
 
 Where the cut is in the header the body is not read: its columns are null, whatever the bytes of the
 client id would say.

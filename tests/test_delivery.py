@@ -211,7 +211,7 @@ def values_of(found: Found) -> Values:
 
 @cache
 def truth() -> Values:
-    """What kdissect finds in the capture as it is."""
+    """Rows of the capture as it is."""
     return values_of(found_in(packets_of(session()), has_payload=True))
 
 

@@ -1,4 +1,4 @@
-"""What is printed where an extra is missing; `tools.installed` runs the printed commands."""
+"""Messages for missing extras; `tools.installed` runs the printed commands."""
 
 import shlex
 import tomllib

@@ -468,7 +468,7 @@ class BusyProbe(Probe):
 
 
 def searched(probe: Probe, *pieces: bytes | int) -> tuple[Cut, Frames]:
-    """What waits is never known: the stream begins before its first byte seen."""
+    """Waiting bytes stay unknown: the stream begins before its first byte seen."""
     frames = Frames(probe)
     return Cut(bare(*pieces, starts=5), frames), frames
 

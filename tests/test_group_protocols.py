@@ -1,4 +1,4 @@
-"""What a group agreed on, remembered for the messages that do not say it (facts 11)."""
+"""Group protocols, remembered for the messages that do not contain them (facts 11)."""
 
 import struct
 

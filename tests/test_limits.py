@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 class Told(NamedTuple):
-    """What a run found: outcomes of exchanges in order, kinds of problems, ends of connections."""
+    """Result of a run: outcomes of exchanges in order, kinds of problems, ends of connections."""
 
     outcomes: list[str]
     kinds: list[str]

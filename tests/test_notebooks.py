@@ -18,7 +18,7 @@ NAMES = ("errors", "latency", "rebalances", "spark", "upgrade")
 
 
 def found(name: str, expression: str) -> Any:
-    """What an expression is worth at the end of a notebook, through JSON."""
+    """Value of an expression at the end of a notebook, through JSON."""
     cell = f"import json\nprint(json.dumps({expression}))"
     notebook = run(DIRECTORY / f"{name}.ipynb", cell)
     return json.loads(notebook.cells[-1].outputs[0].text)

@@ -1,4 +1,4 @@
-"""Where frames start, and what is not Kafka at all."""
+"""Starts of frames, and traffic that is not Kafka."""
 
 import random
 

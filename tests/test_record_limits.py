@@ -155,7 +155,7 @@ def test_the_limit_of_a_body_is_that_of_all_its_partitions() -> None:
 
 
 def counts(frame: bytes, limit: int) -> list[int]:
-    """How many records are shown of each batch."""
+    """Number of records shown of each batch."""
     (topic,) = full_body(0, 7, frame, False, limit=limit)["topic_data"]
     batches = [batch for part in topic["partition_data"] for batch in part["records"]]
     return [len(batch["records"]) for batch in batches if "records" in batch]

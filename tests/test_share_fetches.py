@@ -58,7 +58,7 @@ def test_real_share_consumers_with_nothing_to_read_wait_for_what_they_asked() ->
 
 
 def redelivered(*acquired: tuple[int, int, int]) -> object:
-    """What a fetch says of ranges with their first and last offset and how often they came."""
+    """Ranges of a fetch: first and last offset, and delivery count."""
     ranges: list[Row] = [
         {"first_offset": first, "last_offset": last, "delivery_count": count}
         for first, last, count in acquired

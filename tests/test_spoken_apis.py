@@ -1,4 +1,4 @@
-"""Which APIs a connection has spoken, as bits in two numbers of 64."""
+"""APIs that a connection has used, as bits in two 64-bit numbers."""
 
 import pytest
 

@@ -18,7 +18,7 @@ def module_of(path: Path) -> str:
 
 
 def imports() -> dict[str, set[str]]:
-    """What each module imports of the others, where that is for type checkers only, too."""
+    """Imports of each module, those for type checkers included."""
     paths = {module_of(path): path for path in PACKAGE.rglob("*.py")}
     found: dict[str, set[str]] = {}
     for module, path in paths.items():
@@ -52,7 +52,7 @@ def test_the_architecture_page_names_every_package_in_one_line() -> None:
 
 
 def run(tree: ast.Module) -> list[ast.AST]:
-    """What is not for type checkers only."""
+    """Nodes outside of TYPE_CHECKING."""
     checked = {
         id(inside)
         for node in ast.walk(tree)

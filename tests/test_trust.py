@@ -1,4 +1,4 @@
-"""What no module may do with data: run it, follow the names in it, paste it into SQL.
+"""Forbidden uses of data: executing it, following its names, pasting it into SQL.
 
 Held by the syntax tree of the package. A module that has a reason is listed with it; a list that is
 longer than what is there fails too.
@@ -170,7 +170,7 @@ def modules() -> dict[str, list[ast.AST]]:
 
 
 def found(look: Callable[[ast.AST], Iterator[str]]) -> Found:
-    """What is found in each module that has any."""
+    """Violations by module."""
     every: Found = defaultdict(set)
     for name, nodes in modules().items():
         for node in nodes:
@@ -179,7 +179,7 @@ def found(look: Callable[[ast.AST], Iterator[str]]) -> Found:
 
 
 def called(node: ast.AST) -> tuple[str, str]:
-    """What is called, and of what: ``("rmtree", "shutil")``."""
+    """Name and module of a call: ``("rmtree", "shutil")``."""
     if not isinstance(node, ast.Call):
         return "", ""
     if isinstance(node.func, ast.Attribute):

@@ -194,7 +194,7 @@ def test_kubernetes_accepts_what_is_deployed(name: str) -> None:
 
 
 def containers(value: object) -> Iterator[dict[str, object]]:
-    """Everything in a document that runs kdissect-live."""
+    """Commands in a document that run kdissect-live."""
     if isinstance(value, dict):
         if value.get("command") == ["kdissect-live"]:
             yield value

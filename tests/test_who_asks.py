@@ -1,4 +1,4 @@
-"""Which producer, replica, rack and group a request is of, in every version that says it."""
+"""Producer, replica, rack and group of a request, in every version that has them."""
 
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ def versions(api: str, first: int = 0) -> list[int]:
 
 
 def told(api: str, version: int, columns: tuple[str, ...], **values: Any) -> tuple[Any, ...]:
-    """What the table says of an exchange with this request, whose response is all defaults."""
+    """Row of an exchange with this request and a response of defaults."""
     talk = conversation().open().client(request(api, version, 1, **values))
     return found_in(talk.broker(response(api, version, 1))).columns(*columns)[0]
 

@@ -103,7 +103,7 @@ class Parts:
         return bool(block.ends and block.ends[0] in self.brokers)
 
     def of(self, broker: End) -> Wanted:
-        """What comes from a broker's address or goes there."""
+        """Packets from or to a broker's address."""
         return lambda block: bool(block.ends and broker in block.ends)
 
     def only(self, connection: frozenset[End]) -> Wanted:

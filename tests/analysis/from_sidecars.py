@@ -1,4 +1,4 @@
-"""What clients and brokers told when the captures were recorded."""
+"""Side-cars: what clients and brokers logged when the captures were recorded."""
 
 import json
 from pathlib import Path

@@ -61,7 +61,7 @@ def until(capture: Path, time_ns: int) -> bytes:
 
 
 def produced_by(name: str, time_ns: int) -> tuple[int, int]:
-    """How many records must have been produced at a time, and how many may have been."""
+    """Lower and upper bound of the records produced by a time."""
     records = truth(name)["produced"]
     return (
         sum(row["acknowledged_ns"] <= time_ns for row in records),

@@ -1,4 +1,4 @@
-"""What rules look at, made of the rows that a test names; what is not said is null."""
+"""Input of the rules from the rows of a test; columns not given are null."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -77,5 +77,5 @@ def ids(found: list[Finding]) -> list[str]:
 
 
 def judged(*apis: ApiRow, **evidence: list[dict[str, Any]]) -> list[Finding]:
-    """What the rules make of the evidence."""
+    """Findings of the rules for the evidence."""
     return [one for one in judge(seen(*apis, **evidence)) if one.id != "latencies"]

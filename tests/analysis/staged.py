@@ -29,7 +29,7 @@ class Incident:
         return found
 
     def acts(self, operation: str) -> list[Row]:
-        """What the operator did to servers."""
+        """Operator's actions on servers."""
         return [
             row
             for row in self.told["operations"]
@@ -46,7 +46,7 @@ class Incident:
         return sorted(rows, key=lambda row: row["sent_ns"])
 
     def requests(self, session: str, api: str) -> list[Row]:
-        """What a Java client logged of its requests."""
+        """Requests in the log of a Java client."""
         return [
             row
             for row in self.told["client_requests"]
@@ -60,7 +60,7 @@ def broker(number: int) -> str:
 
 
 def took_ns(row: Row) -> int:
-    """How long a producer waited for a record, by its own clock."""
+    """Time a producer waited for a record, by its own clock."""
     taken: int = row["acknowledged_ns"] - row["sent_ns"]
     return taken
 

@@ -1,4 +1,4 @@
-"""Who is a broker by its client id."""
+"""Brokers recognized by their client id."""
 
 import re
 

@@ -119,7 +119,7 @@ def warm(name: str) -> list[Measured]:
 
 
 def longer(pairs: list[Measured]) -> list[int]:
-    """By how much the client's times are longer."""
+    """Excess of the client's times."""
     return [pair.client_ns - pair.seen_ns for pair in pairs]
 
 

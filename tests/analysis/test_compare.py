@@ -1,4 +1,4 @@
-"""What changed: made tables with known differences, and real captures."""
+"""Changes: made tables with known differences, and real captures."""
 
 import json
 from collections import Counter
@@ -370,7 +370,7 @@ def versions_logged(name: str) -> Counter[tuple[str, int]]:
 
 
 class SparkOptions(Config):
-    """What Ibis's compiler for Spark reads."""
+    """SQL as read by Ibis's compiler for Spark."""
 
     treat_nan_as_null: bool = False
 

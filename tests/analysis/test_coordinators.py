@@ -34,7 +34,7 @@ def beats(
 
 
 def signs_of(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Indicators]:
-    """Those where connection N leads to broker N; its row comes last, or first."""
+    """Moves where connection N leads to broker N; its row comes last, or first."""
     ends = [
         {"connection_id": number, "broker_ip": f"10.0.0.{number}", "broker_port": 9092}
         for number in brokers
@@ -51,7 +51,7 @@ def signs_of(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Indicators]:
 
 
 def moves(*rows: Row, brokers: tuple[int, ...] = (1, 2)) -> list[Move]:
-    """What is found, whatever came first."""
+    """Moves found, whichever row came first."""
     last, first = (signs.coordinators.moves() for signs in signs_of(*rows, brokers=brokers))
     assert last == first
     return last

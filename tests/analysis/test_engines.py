@@ -11,7 +11,7 @@ from kdissect.analysis.engines.ibis_tables import declared_tables
 
 
 class SparkOptions(Config):
-    """What Ibis's compiler for Spark reads; Spark itself need not be there."""
+    """SQL as read by Ibis's compiler for Spark, without Spark."""
 
     treat_nan_as_null: bool = False
 

@@ -1,4 +1,4 @@
-"""Errors: counted by what one likes, with advice for each."""
+"""Errors: counted by any dimensions, with advice for each."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What findings rest on: the printed SQL is what the expressions say, and is asked when needed."""
+"""Evidence: the printed SQL equals the expressions, and runs only when needed."""
 
 import json
 from functools import cache

@@ -27,7 +27,7 @@ SASL_FAILED = 58
 
 
 def refused_logins(number: int) -> bytes:
-    """As many clients, each of which is refused once on a connection of its own."""
+    """So many clients, each refused once on its own connection."""
     talks = []
     for at in range(number):
         talk = Talk(port=10_000 + at, begin_ns=at * 1_000_000)
@@ -236,7 +236,7 @@ def test_names_that_are_told_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_numbers_of_rows_are_those_of_their_columns() -> None:
-    """Of rows that are all there, and of those of which only the first are."""
+    """Totals of complete rows, and of rows that were cut."""
     chance = random.Random(SEED)
     rows = [
         {"a": chance.choice([None, chance.randrange(-(1 << 70), 1 << 70)]), "client": str(at % 9)}

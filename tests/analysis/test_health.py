@@ -101,7 +101,7 @@ def test_refused_and_unanswered_connections_are_nobodys(tmp_path: Path) -> None:
 def test_a_client_that_goes_on_was_answered(
     more: dict[str, Any], no_answer: int, tmp_path: Path
 ) -> None:
-    """It sends data or closes, which it does once the broker has accepted the connection."""
+    """Send data or close, which a client does once the broker has accepted."""
     connections = [unused(1, packets_to_client=0, **more), unused(2, packets_to_client=9)]
     (row,) = asked("health", tmp_path, connections=connections)
     assert row["no_answer"] == no_answer

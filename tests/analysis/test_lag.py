@@ -1,4 +1,4 @@
-"""How far consumer groups are behind, by what was committed, delivered and produced."""
+"""Lag of consumer groups by committed, delivered and produced offsets."""
 
 import json
 from collections import defaultdict

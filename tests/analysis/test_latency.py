@@ -1,4 +1,4 @@
-"""Percentiles of latency, by what one likes."""
+"""Percentiles of latency by any dimensions."""
 
 import random
 from itertools import pairwise

@@ -201,7 +201,7 @@ def test_a_static_member_of_the_new_protocol_comes_back_to_what_is_its_own(tmp_p
 def test_a_partition_stands_still_where_nobody_has_it(
     told: dict[str, str], stopped_ns: int, tmp_path: Path
 ) -> None:
-    """Of a group of which the connection of one member is captured."""
+    """Rebalances of a group with one captured member."""
     story = Story().generation(1, 1, ann="t:0,1").generation(5, 2, ann="t:0")
     for member, assignment in told.items():
         more = {"member_id": member, "assignment": assignment, "protocol": "range"}

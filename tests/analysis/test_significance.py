@@ -1,4 +1,4 @@
-"""What chance does is told at the stated rate, and what is there is found."""
+"""False positives occur at the stated rate; real differences are found."""
 
 import doctest
 

@@ -193,7 +193,7 @@ class TestThrottling:
 
 
 class TestUpgrade:
-    """What is said of clients of 3.9.1, and what they can still do with 4.3.1."""
+    """Verdict on clients of 3.9.1, compared with their use of 4.3.1."""
 
     BEFORE, AFTER = "incident-old-clients-3.9.1", "incident-old-clients-4.3.1"
 
@@ -253,7 +253,7 @@ class TestCommits:
         return [row["offset"] for row in rows if row["session"] == f"{group}-{process}"]
 
     def committed(self, group: str) -> list[int]:
-        """What the process that crashed had committed."""
+        """Offsets that the crashed process had committed."""
         capture = f"captures/{self.NAME}.pcapng"
         exchanges = {
             row["exchange_id"]

@@ -21,7 +21,7 @@ from tests.analysis.made_tables import MS, SECOND, Row
 
 
 class TestRebalances:
-    """Who made groups rebalance, when, and who had which partitions then."""
+    """Causes and times of rebalances, and the assignment after each."""
 
     KILLED, STATIC = "incident-killed-member-4.3.1", "incident-static-member-4.3.1"
     CHANGES, SLOW = "incident-group-changes-4.3.1", "incident-slow-poller-4.3.1"
@@ -190,7 +190,7 @@ class TestRebalances:
 
 
 def held(name: str, group: str, time_ns: int, owners: dict[str, str]) -> dict[str, str]:
-    """Who was assigned each partition last."""
+    """Last owner of each partition."""
     found: dict[str, str] = {}
     told = [row for row in truth(name)["rebalances"] if row["event"] == "assigned"]
     for row in sorted(told, key=lambda row: row["time_ns"]):
@@ -201,7 +201,7 @@ def held(name: str, group: str, time_ns: int, owners: dict[str, str]) -> dict[st
 
 
 class TestLag:
-    """How far groups were behind, second by second, against what was produced and committed."""
+    """Lag of groups by the second, compared with produced and committed records."""
 
     SLOW = "incident-slow-poller-4.3.1"
 

@@ -24,7 +24,7 @@ def lossy(tmp_path_factory: pytest.TempPathFactory) -> Incident:
 
 
 def copies_read(incident: Incident, client: str) -> Counter[str]:
-    """How often the auditor was given each of a client's records, by content."""
+    """Deliveries of each of a client's records to the auditor, by content."""
     sent = {(row["key_sha256"], row["value_sha256"]) for row in incident.produced(client)}
     return Counter(
         row["value_sha256"]

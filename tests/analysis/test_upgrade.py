@@ -84,7 +84,7 @@ def test_a_request_is_refused_where_the_broker_closes_first(
 
 
 def test_only_the_clients_own_requests_are_unanswered(tmp_path: Path) -> None:
-    """Not those of another client or version, nor where the answer was not captured."""
+    """Requests of other clients or versions, or without captured responses, do not count."""
     hidden = LEFT | {"decode_status": "response-not-captured"}
     exchanges = [
         call(1, "Produce", 2), call(2, "Produce", 2, **LEFT),

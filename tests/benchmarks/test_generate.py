@@ -7,7 +7,7 @@ QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
 
 
 def correlation_ids(messages):
-    """Of the responses, in order."""
+    """Sizes of the responses, in order."""
     return [int.from_bytes(one.data[4:8], "big") for one in messages if not one.is_request]
 
 

@@ -1,4 +1,4 @@
-"""What the soak says of tables that are as they must be, and of those that are not."""
+"""Verdicts of the soak on correct and incorrect tables."""
 
 import time
 

@@ -17,7 +17,7 @@ each_file = pytest.mark.parametrize("content", FILES.values(), ids=FILES)
 
 
 def fed(content: bytes, sizes: list[int]) -> tuple[list[Given], list[Problem]]:
-    """What comes out of pieces of these sizes, over and over."""
+    """Output for input in pieces of these sizes, repeated."""
     capture = IncrementalCapture("tap")
     packets, at, turn = [], 0, 0
     while at < len(content):

@@ -43,7 +43,7 @@ KEYS = Secrets(0x544C534B, b"CLIENT_RANDOM 00 11\n")
 
 
 class Content(NamedTuple):
-    """All that reading gives."""
+    """Packets and problems of reading."""
 
     packets: list[Given]
     problems: list[Problem]
@@ -57,7 +57,7 @@ def whole(paths: Path | Sequence[Path], chunk_size: int = CHUNK_SIZE) -> Content
 
 
 def from_splits(splits: Iterable[Split], chunk_size: int = CHUNK_SIZE) -> Content:
-    """What the splits give, each read by what another process would get of it."""
+    """Output of the splits, each read from what another process would get."""
     content = Content([], [], [])
     for split in splits:
         copy = pickle.loads(pickle.dumps(split))  # noqa: S301  # what was just made
@@ -71,7 +71,7 @@ def from_splits(splits: Iterable[Split], chunk_size: int = CHUNK_SIZE) -> Conten
 
 
 def outcome(read: Callable[[], Content]) -> Content | tuple[type[CaptureError], str]:
-    """What reading gives, or why it cannot be done."""
+    """Output of reading, or its error."""
     try:
         return read()
     except CaptureError as error:
@@ -183,7 +183,7 @@ def test_any_bytes_give_splits_of_the_whole(
 def test_the_search_behind_damage_ends_at_the_same_place(
     tmp_path: Path, make: Callable[[Sequence[bytes]], bytes], beyond: int
 ) -> None:
-    """What is found is the same whatever was read at a time, near the limit of the search too."""
+    """The read size does not change the result, even near the limit of the search."""
     packets = [b"x" * 60] * 4
     good = make(packets)
     damage = b"\xff" * (RESYNC_LIMIT + beyond)
@@ -324,7 +324,7 @@ def test_standard_input_is_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("content", [b"", b"\n\r", make_pcap([])[:10], make_pcapng([])[:10]])
 def test_a_file_that_is_empty_yet_costs_its_packets(tmp_path: Path, content: bytes) -> None:
-    """That of a ring buffer which tcpdump has just begun."""
+    """File of a ring buffer that tcpdump has just begun."""
     empty, path = tmp_path / "a", tmp_path / "b"
     empty.write_bytes(content)
     path.write_bytes(make_pcap([b"b"] * 3))

@@ -45,7 +45,7 @@ class Given(NamedTuple):
 
 
 def given(packets: Iterable[Packet]) -> list[Given]:
-    """What the scanner gave, as values."""
+    """Output of the scanner as values."""
     return [
         Given(
             packet.number,
@@ -61,7 +61,7 @@ def given(packets: Iterable[Packet]) -> list[Given]:
 
 
 def expected(packets: Sequence[bytes | Captured], link_type: int = 1) -> list[Given]:
-    """What a scanner is to give for the packets of one file."""
+    """Expected output of a scanner for the packets of one file."""
     return [
         Given(number, packet.time_ns, link_type, packet.data, packet.wire_length, number, 0)
         for number, packet in enumerate(timed(packets), 1)

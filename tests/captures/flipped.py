@@ -144,7 +144,7 @@ class _Named(io.BytesIO):
 
 
 def said(capture: bytes) -> Iterator[tuple[str, bytes]]:
-    """All that commands say of a capture: name of the output, and what it is."""
+    """Output of all commands for a capture, by name."""
     try:
         for exchange in Dissection(_Named(capture)):
             yield "show", "\n".join(exchange_lines(exchange, True)).encode()
@@ -197,7 +197,7 @@ def alternatives(texts: Iterable[bytes]) -> re.Pattern[bytes]:
 
 
 def leaks(talk: Talk, at: int, value: int, search: Search) -> dict[str, set[bytes]]:
-    """Which output of a changed talk has which parts of secrets.
+    """Parts of secrets in the output for a changed talk.
 
     A part that is also said of the talk as it is, is one of a word that is no secret.
     """

@@ -39,7 +39,7 @@ def secrets_of(capture: Path) -> set[bytes]:
 
 
 def in_settings(value: Any) -> Iterator[bytes]:
-    """What a side-car says of passwords and tokens."""
+    """Passwords and tokens in a side-car."""
     if isinstance(value, list):
         for item in value:
             yield from in_settings(item)

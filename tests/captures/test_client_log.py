@@ -1,4 +1,4 @@
-"""What the recorder reads of Java clients' logs and of requests at its relay."""
+"""The recorder's parsing of Java clients' logs and of requests at its relay."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the table of members says is what the clients' own listeners were told (side-cars)."""
+"""The table of members agrees with the clients' own listeners (side-cars)."""
 
 import json
 from pathlib import Path

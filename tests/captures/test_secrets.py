@@ -133,7 +133,7 @@ def test_no_value_of_the_library_has_a_secret(case: Case) -> None:
 
 
 def raised(error: KdissectError) -> Iterator[str]:
-    """All that an error shows: itself, its traceback, what the command line says of it."""
+    """All text of an error: itself, its traceback, the command line's message."""
     yield from traceback.format_exception(error)
     yield repr(error)
     with redirect_stderr(io.StringIO()) as said:
@@ -208,7 +208,7 @@ def test_the_made_capture_has_every_kind_of_secret() -> None:
 def test_no_output_shows_a_login_or_a_key_of_a_capture_over_tls(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """What only decryption brings to light is hidden as everywhere; and so is what decrypts it."""
+    """Secrets in decrypted data are hidden, and so are the keys."""
     path = CAPTURES / "tls" / "tls-sasl-4.3.1.pcapng"
     with open_captures(str(path)) as capture:
         lines = b"\n".join(block.content for block in capture.find_secrets())

@@ -294,7 +294,7 @@ def test_every_consumed_record_is_at_its_offset_in_a_fetch_exchange() -> None:
 
 
 def control_places() -> set[tuple[str, int, int]]:
-    """Where the log has transaction markers."""
+    """Offsets of transaction markers in the log."""
     return {
         (row["topic"], row["partition"], row["base_offset"])
         for row in of_api("batches", FETCH)

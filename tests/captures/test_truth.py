@@ -86,7 +86,7 @@ class Recording:
         return [pair for pair in pairs if pair[1]["api_key"] in api_keys]
 
     def key_of(self, exchange: Row) -> tuple[str, int, int, int, str]:
-        """What the broker's log tells an exchange by."""
+        """Key of an exchange as in the broker's log."""
         connection = self.connections[exchange["connection_id"]]
         names = ("correlation_id", "api_key", "api_version", "client_id")
         client = f"{connection['client_ip']}:{connection['client_port']}"
@@ -102,12 +102,12 @@ class Recording:
 
     @cached_property
     def topic_names(self) -> dict[str, str]:
-        """By topic id."""
+        """Topic names by id."""
         return {row["topic_id"]: row["topic"] for row in self.known("topics")}
 
 
 def logged_key(row: Row) -> tuple[Any, ...]:
-    """What an exchange of the broker's log is told by."""
+    """Key of an exchange in the broker's log."""
     names = ("connection", "correlation_id", "api_key", "api_version", "client_id")
     return tuple(row[name] for name in names)
 

@@ -1,4 +1,4 @@
-"""Where tshark 4.0 is wrong within its own table of versions, and why.
+"""Errors of tshark 4.0 within its own table of versions, with reasons.
 
 A test shows each of them on a message that kio wrote: tshark shows other values than were written.
 Beside these, tshark
@@ -98,7 +98,7 @@ MISTAKES: Final = (
 
 
 def mistakes_in(key: int, version: int, is_response: bool) -> list[Mistake]:
-    """What tshark does wrong in a layout."""
+    """Error of tshark in a layout."""
     return [
         mistake
         for mistake in MISTAKES

@@ -1,4 +1,4 @@
-"""What crosses an edge is a message or two of each connection, however large the segments are."""
+"""Boundary states hold a message or two of each connection, whatever the segment size."""
 
 from pathlib import Path
 

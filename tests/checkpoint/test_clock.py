@@ -136,7 +136,7 @@ def test_silence_and_a_clock_set_back_end_the_same_connections(tmp_path: Path) -
 
 
 def test_rotated_files_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
-    """By their first times the files behind the step come first."""
+    """Sorted by their first times, the files behind the step come first."""
     seed, source = fresh_seed()
     name = str(CAPTURES / "groups-4.3.1.pcapng")
     packets = read_packets(name)

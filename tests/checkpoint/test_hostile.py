@@ -42,7 +42,7 @@ NAMES = (
 
 
 class Edge:
-    """What is behind one split of a capture, and the boundary state of the split that follows."""
+    """Checkpoint after one split of a capture, and the boundary state of the next split."""
 
     def __init__(self, path: Path, count: int = 4) -> None:
         self.path = str(path)
@@ -62,7 +62,7 @@ class Edge:
         return Merger(OPTIONS, find_secrets=lambda: find_secrets([self.path]), state=state)
 
     def go_on(self, state: Checkpoint, boundary: BoundaryState) -> None:
-        """As a task does, with the captures that the splits are of."""
+        """Decode as a task does, with the captures of the splits."""
         splits = [*state.splits, boundary.split]
         if not {split.path for split in splits} <= {self.path}:
             raise EncodingError("of another capture")
@@ -141,7 +141,7 @@ def class_attributes() -> dict[type, dict[str, Any]]:
 
 
 def loaded(load: Callable[[bytes], Any], content: bytes) -> Any:
-    """What a document is read as, None for one that is refused; the memory is measured."""
+    """Value of a document, None if it is refused; measures the memory."""
     tracemalloc.start()
     try:
         with suppress(EncodingError):

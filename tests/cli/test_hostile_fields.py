@@ -47,7 +47,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Texts]:
 
 
 def test_every_field_of_text_of_the_schema_is_there(hostile: tuple[Path, Texts]) -> None:
-    """Of the newest version of every API; and every harmful character is in a text."""
+    """Messages of the newest version of every API; every harmful character is in a text."""
     texts = hostile[1]
     there = {(place.message, place.side, place.path) for place in texts.places}
     for name, api in APIS_BY_NAME.items():
@@ -77,7 +77,7 @@ def test_every_text_of_layouts_that_were_changed_in_place_is_there(
 
 
 def test_every_text_of_messages_inside_others_is_there(hostile: tuple[Path, Texts]) -> None:
-    """Of the newest version; but of those that are files of brokers, and of headers."""
+    """Messages of the newest version, except files of brokers and headers."""
     there = {(place.message, place.path) for place in hostile[1].places if place.side == LAYOUT}
     known = set()
     for name, file, *_ in read_index("messages"):

@@ -209,7 +209,7 @@ def test_parquet_has_the_text_of_the_wire(capture: Path, tmp_path: Path) -> None
 
 
 def test_no_cell_of_csv_is_a_formula(capture: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """As a spreadsheet reads it: spaces and what cannot be seen are passed over."""
+    """Normalize like a spreadsheet: skip spaces and invisible characters."""
     assert run(["table", "exchanges", "--format", "csv", str(capture)]) == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
     assert len(rows) == 2 * len(texts()) + 1

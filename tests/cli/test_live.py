@@ -39,7 +39,7 @@ class Meters(Listener):
 
 
 class Files(Kept):
-    """What is to become files."""
+    """Options of the files."""
 
     made: "Files"
 
@@ -64,7 +64,7 @@ class Files(Kept):
 
 
 class Labelled(Kept):
-    """What counts for metrics."""
+    """Counter of the metrics."""
 
     def __init__(self, labels: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Labelled(Kept):
 
 
 class Server:
-    """What answers for metrics."""
+    """Server of the metrics."""
 
     is_closed = False
 

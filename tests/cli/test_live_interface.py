@@ -34,7 +34,7 @@ print(urlopen("http://127.0.0.1:19123/metrics", timeout=30).read().decode())
 
 @pytest.fixture
 def inside() -> Iterator[list[str]]:
-    """How to start a program inside."""
+    """Command prefix to start a program inside."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("needs root and iproute2 to make a network namespace")
     pytest.importorskip("confluent_kafka")

@@ -1,4 +1,4 @@
-"""What is opened with privileges; the ways to start with them are in tests/live."""
+"""Resources opened with privileges; ways to start are tested in tests/live."""
 
 import socket
 import subprocess
@@ -88,7 +88,7 @@ def test_a_module_that_cannot_be_imported_is_an_error_that_says_for_whom() -> No
 
 
 def test_all_threads_are_checked_once_all_others_have_begun(tmp_path: Path) -> None:
-    """Those of files, lines and metrics start when their listener begins."""
+    """Threads of files, lines and metrics start when their listener begins."""
     from kdissect.cli.live_run import Parts, Plan
 
     class Counted(Dropped):

@@ -42,7 +42,7 @@ def drawn_names() -> list[str]:
 
 
 def names() -> list[str]:
-    """Those that are known to be difficult, and drawn ones; no name has a slash."""
+    """Difficult names, and drawn ones; none has a slash."""
     return [name.replace("/", "") for name in (*NAMES, *drawn_names())]
 
 
@@ -164,7 +164,7 @@ def test_every_command_takes_files_of_any_name(
 
 
 def without_names(text: str, source: Path) -> str:
-    """What is printed, without the words in which a source is named."""
+    """Output without the words that name a source."""
     for one in (source, source.name):
         for spelled in (escaped(str(one)), json.dumps(str(one), ensure_ascii=False)[1:-1]):
             text = text.replace(spelled, "SOURCE")
@@ -187,7 +187,7 @@ def test_tables_and_live_captures_are_written_where_it_is_said(
 
 
 def written(made: Path) -> Any:
-    """What was written, taken away: rows of tables; of files, whether they are there."""
+    """Remove and return the output: rows of tables, existence of files."""
     if made.is_dir():
         counts = {path.name: parquet.read_metadata(path).num_rows for path in made.iterdir()}
         shutil.rmtree(made)

@@ -203,7 +203,7 @@ def test_any_content_is_a_value_or_an_error(content: bytes) -> None:
 
 
 class Patches:
-    """What pickle would do when it meets this."""
+    """Side effect that pickle would execute."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return setattr, (Connection, "touched_by", "pickle")

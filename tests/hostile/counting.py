@@ -59,7 +59,7 @@ def dissect(hostile: Hostile, capture: bytes) -> Run:
 
 
 def lines(work: Callable[[], Any]) -> int:
-    """How many lines of Python run."""
+    """Count the executed lines of Python."""
     count = 0
 
     def in_function(_: FrameType, event: str, __: Any) -> Any:

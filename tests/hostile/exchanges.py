@@ -31,7 +31,7 @@ def never_answered(source: random.Random, wire: Wire) -> None:
 
 
 def answers_to_nothing(source: random.Random, wire: Wire) -> None:
-    """As many requests as may wait, and answers to none of them."""
+    """The maximum of waiting requests, and responses to none of them."""
     talk = Talk(wire, opened=True)
     number = 0
     while wire.has_room:

@@ -78,7 +78,7 @@ def tiny_blocks(source: random.Random, wire: Pcapng) -> None:
 
 
 def many_interfaces(source: random.Random, wire: Pcapng) -> None:
-    """As many interfaces as fit, and packets of each."""
+    """The maximum of interfaces, and packets of each."""
     number = 0
     packet = a_packet()
     drops = block(5, struct.pack("<III", 0, 0, 0) + struct.pack("<HHQ", 5, 8, 9) + bytes(4))

@@ -59,7 +59,7 @@ def total_of(dump: Path) -> int:
 
 
 def dissect_all(names: Sequence[str], sizes: Sequence[int], seed: int) -> None:
-    """What is counted; a name that is said again is drawn again."""
+    """Cases to count; a repeated name is drawn again."""
     for number, name in enumerate(names):
         hostile = HOSTILE[name]
         captures = [hostile.capture(seed + number, size) for size in sizes]
@@ -73,7 +73,7 @@ def dissect_all(names: Sequence[str], sizes: Sequence[int], seed: int) -> None:
 
 
 def growths(counts: Sequence[int]) -> list[float]:
-    """How much more each doubling takes."""
+    """Growth factor of each doubling."""
     return [after / before for before, after in pairwise(counts)]
 
 

@@ -179,7 +179,7 @@ def asked(talk: Talk, numbers: list[int], key: int = 18, version: int = 0) -> No
 
 
 def answers_unaligned(source: random.Random, wire: Wire) -> None:
-    """What may answer the requests that wait, over and over, after a loss."""
+    """Plausible responses to the waiting requests, repeated after a loss."""
     talk = Talk(wire, opened=True)
     numbers = [source.choice((1, 1 << 16, 1 << 20)) + n for n in range(source.choice((1, 10, 70)))]
     asked(talk, numbers)

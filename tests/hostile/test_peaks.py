@@ -85,7 +85,7 @@ LARGE = (
 
 
 class Ended(NamedTuple):
-    """How a process ended."""
+    """Result of a process."""
 
     code: int
     peak: int
@@ -185,7 +185,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def excess(name: str, captures: tuple[Path, Path], directory: Path) -> str:
-    """What is wrong with the command, "" for nothing."""
+    """Violation by the command, "" for none."""
     hostile, ordinary = captures
     ended = []
     for capture in (ordinary, hostile):

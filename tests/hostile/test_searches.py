@@ -1,4 +1,4 @@
-"""What is remembered while frames are searched changes no answer, and bounds the work."""
+"""Caches of the search for frames change no result, and bound the work."""
 
 import random
 import struct
@@ -46,7 +46,7 @@ def spoilt(source: random.Random, frames: list[bytes]) -> bytes:
 
 
 def window_of(source: random.Random, data: bytes) -> Window:
-    """As segments of some sizes, with holes, have brought it."""
+    """Bytes as delivered by segments of some sizes, with holes."""
     is_last, is_full = source.choice(((False, False), (True, False), (False, True)))
     window = Window(data, 0, len(data), is_full, is_last)
     size = source.choice((1, 14, 60, 700))

@@ -24,7 +24,7 @@ def skip_without_rights() -> None:
 
 
 def observed(*arguments: str) -> dict[str, Any]:
-    """What `tools.live_law` saw."""
+    """Results of `tools.live_law`."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.live_law", *arguments, "--json"],
         cwd=ROOT,

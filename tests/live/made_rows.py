@@ -19,7 +19,7 @@ START = 1_700_000_000 * SECOND
 
 
 def status(at_s: float = 0.0, packets: int = 0, **more: Any) -> Status:
-    """How things are `at_s` after START."""
+    """Status `at_s` after START."""
     balance = Balance(packets, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}, {}, more.pop("problems", {}))
     made = Status(START + round(at_s * SECOND), balance, Counts(), 0.0, 0)
     return made._replace(**more)
@@ -46,7 +46,7 @@ def exchange(number: int, api: str = "Produce", latency_ms: float = 1, **more: A
 
 
 def partition(number: int, topic: str | None = "orders", **more: Any) -> Any:
-    """What exchange `number` says of partition 0."""
+    """Row of exchange `number` for partition 0."""
     return {"connection_id": 1, "exchange_id": number, "topic": topic, "partition": 0} | more
 
 

@@ -222,7 +222,7 @@ def a_place() -> Iterator[Place]:
 
 
 def exposing(paths: Sequence[Path], place: Path) -> list[str]:
-    """How to start a program that sees these paths, also where root alone can, as in its home.
+    """Command prefix for a program that sees these paths, even those readable by root only.
 
     Of a directory that others may not go through, an empty one takes the place, in a namespace of
     mounts of the program's own, with nothing but these paths in it.
@@ -247,19 +247,19 @@ def exposing(paths: Sequence[Path], place: Path) -> list[str]:
 
 
 def site_packages() -> list[str]:
-    """Where installed packages are, for a copy of this Python that does not know."""
+    """Path of installed packages, for a copy of this Python."""
     return [path for path in sys.path if path.endswith("site-packages")]
 
 
 def python_variables() -> dict[str, str]:
-    """What this Python needs to find its parts, and the sources."""
+    """Environment for this Python to find its parts, and the sources."""
     needed = ("LD_LIBRARY_PATH", "PYTHONHOME")
     found = {name: os.environ[name] for name in needed if name in os.environ}
     return found | {"PYTHONPATH": os.pathsep.join([str(SOURCES), *site_packages()])}
 
 
 def privileges_of(thread: dict[str, str]) -> dict[str, Any]:
-    """What a thread is and may do."""
+    """Identity and capabilities of a thread."""
     sets = {name: int(thread[name], 16) for name in SETS}
     users, groups = thread["Uid"].split(), thread["Gid"].split()
     return {
@@ -272,7 +272,7 @@ def privileges_of(thread: dict[str, str]) -> dict[str, Any]:
 
 
 def nothing(user: int, bounding: int, groups: Sequence[int] = ()) -> dict[str, Any]:
-    """What `privileges_of` says of a thread of that user that may do nothing more."""
+    """Result of `privileges_of` for a thread of that user without capabilities."""
     return {
         **dict.fromkeys(SETS, 0),
         "CapBnd": bounding,

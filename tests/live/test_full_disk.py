@@ -166,7 +166,7 @@ def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was
 
 
 def test_a_slow_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it takes what it is given, no row is lost however few may wait."""
+    """While the disk accepts writes, no row is lost, however few may wait."""
     sound = os.fdatasync
 
     def slow(file: int) -> None:

@@ -46,7 +46,7 @@ def sandbox(sound: Path, tmp_path: Path) -> Sandbox:
 
 
 def questions(sandbox: Sandbox) -> Iterator[str]:
-    """What each way to read a live directory says."""
+    """Output of each way to read a live directory."""
     inside = sandbox.inside
     yield sandbox.call(analyse, "latency", inside)
     yield sandbox.call(lambda: kdissect.read(inside, table="exchanges").to_arrow())
@@ -56,7 +56,7 @@ def questions(sandbox: Sandbox) -> Iterator[str]:
 
 
 def captures(sandbox: Sandbox, keep: int | None = 1) -> Iterator[str]:
-    """What a capture into the directory says, which keeps the newest rotations."""
+    """Output of a capture into the directory that keeps the newest rotations."""
     yield sandbox.call(replay, CAPTURE, sandbox.inside, every_s=5, keep=keep)
 
 

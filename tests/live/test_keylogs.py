@@ -134,7 +134,7 @@ def test_a_log_is_read_by_the_file_that_was_opened(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read_to_its_end() -> None:
-    """As a shell makes one of ``--keylog <(command)``."""
+    """Pipe as a shell makes for ``--keylog <(command)``."""
     source, sink = os.pipe()
     os.write(sink, line(1) + line(2))
     logs = TailedKeyLogs(f"/dev/fd/{source}")

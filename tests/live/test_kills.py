@@ -49,7 +49,7 @@ class Killed:
         return self.log.read_text().split("\n").count(text)
 
     def look(self) -> None:
-        """Whatever has its final name can be read, at any moment."""
+        """Check that files with their final name can be read at any moment."""
         for run in runs_in(self.directory):
             for rotation in rotations_in(run):
                 for path in rotation.glob("*.parquet"):

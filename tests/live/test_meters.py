@@ -1,4 +1,4 @@
-"""What `Meters` says of rows, beside what DuckDB says of the same rows."""
+"""`Meters` compared with DuckDB on the same rows."""
 
 import tracemalloc
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ def replayed(path: Path, meters: Meters) -> Rows:
 
 
 def expected(rows: Rows, by: str, where: str = "TRUE") -> dict[str, tuple[Any, ...]]:
-    """What DuckDB counts by API, client or topic."""
+    """Counts of DuckDB by API, client or topic."""
     exchanges = f"(FROM exchanges WHERE {where})"
     if by == "topic":
         query = TIMED.format(name=by, up="up", down="down", rows=BY_TOPIC.format(where=where))

@@ -91,7 +91,7 @@ def test_connections_that_end_are_forgotten() -> None:
 
 
 def snapshot_after(talk: Conversation, after_s: float, focus: Focus = Focus()) -> Any:  # noqa: B008
-    """What is shown so long after the last packet, while all connections are open."""
+    """Snapshot at a time after the last packet, while all connections are open."""
     meters = Meters()
     now = [0]
     packet_source = GivenWire(talk.packets(), [])

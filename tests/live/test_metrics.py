@@ -241,7 +241,7 @@ def test_names_that_would_break_the_page_come_out_escaped() -> None:
 
 
 def test_no_label_has_a_harmful_character() -> None:
-    """Of every text of the hostile captures, and every harmful character with others around it."""
+    """Labels of every text of the hostile captures, and of every harmful character."""
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
     names = [*texts(), *HARMFUL]

@@ -1,4 +1,4 @@
-"""Nothing that captures can send: what of kdissect has sockets, and what it does with them."""
+"""No sending while capturing: kdissect's sockets and their use."""
 
 import ast
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ TALKING = (
 
 @cache
 def modules() -> list[tuple[str, ast.Module]]:
-    """All that have something to do with a network, and what they are called."""
+    """Names of all modules related to networks."""
     found = [
         (path.relative_to(PACKAGE).as_posix(), ast.parse(text))
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -79,7 +79,7 @@ def test_a_service_talks_with_its_manager_alone() -> None:
 
 
 def test_packet_sockets_take_nothing_before_they_have_a_filter() -> None:
-    """They are opened for no protocol; the one of all packets comes with `bind`, after it."""
+    """Sockets are opened for no protocol; `bind` then selects all packets."""
     opened = [
         (name, call)
         for name, tree in modules()

@@ -63,7 +63,7 @@ def _root() -> None:
 
 
 def told_by(code: str) -> dict[str, object]:
-    """What a process of its own says at its end."""
+    """Last output of a separate process."""
     program = REPORT + NET_RAW_ALONE + textwrap.dedent(code)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False

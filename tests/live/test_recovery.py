@@ -1,4 +1,4 @@
-"""What a process that was killed has left becomes rotations, once."""
+"""Recovery: leftovers of a killed process become rotations, once."""
 
 import fcntl
 import os

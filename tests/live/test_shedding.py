@@ -1,4 +1,4 @@
-"""What is left out under pressure, in which order, and that the rest stays as it is."""
+"""Shedding: order of what is left out, and the rest unchanged."""
 
 import re
 import time

@@ -118,7 +118,7 @@ def test_the_unit_starts_captures_and_ends(place: Place) -> None:
 
 
 def test_the_unit_runs_under_its_filters_of_system_calls(place: Place) -> None:
-    """Those that systemd would make; other directives see `NOT_APPLIED`."""
+    """Restrictions that systemd would apply; for others see `NOT_APPLIED`."""
     unit = shipped_unit()
     assert unit.value("SystemCallErrorNumber") == "EPERM"
     assert unit.value("SystemCallArchitectures") == "native"

@@ -47,7 +47,7 @@ CONTAINED = ("--bounding-set", "-all,+net_raw")
 
 
 class Way(NamedTuple):
-    """How to start it, and what a thread is afterwards."""
+    """A way to start, and the expected privileges of threads afterwards."""
 
     before: Sequence[str]
     after: dict[str, object]
@@ -153,7 +153,7 @@ def test_no_thread_keeps_anything(name: str, place: Place, tables: Path) -> None
 
 
 def test_root_that_is_told_no_user_keeps_what_it_has(place: Place, tables: Path) -> None:
-    """It may need that for files; on a terminal it is told of --user."""
+    """Root may need it for files; on a terminal a hint names --user."""
     with place.start(["setpriv", "--clear-groups"], ["live", "-i", "lo", "-o", str(tables)]) as it:
         it.hear("READY=1")
         talked = it.talk()
@@ -325,7 +325,7 @@ MAY_BE_EARLY = {*sys.stdlib_module_names, *HARMLESS, "kdissect", "sitecustomize"
 
 
 class Import(NamedTuple):
-    """Of a module, with that many threads; whether the process had capabilities."""
+    """Result of a module with that many threads; says if the process had capabilities."""
 
     is_privileged: bool
     threads: int
@@ -333,7 +333,7 @@ class Import(NamedTuple):
 
 
 def imports_of(place: Place, way: Way, tables: Path, *sources: Path) -> list[Import]:
-    """What a run imports, in order."""
+    """Modules that a run imports, in order."""
     told = place.path / "told"
     told.touch()
     told.chmod(0o666)

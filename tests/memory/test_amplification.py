@@ -1,4 +1,4 @@
-"""What one message becomes is bounded: for every layout, whatever is repeated in it.
+"""Memory of one message is bounded for every layout, whatever is repeated in it.
 
 Peaks are those of tracemalloc beside a small limit on what a message may become. Without it the
 worst messages here take 100 times their size as facts, and 600 times as bodies.

@@ -1,4 +1,4 @@
-"""What several messages leave behind is bounded, and what goes is told."""
+"""State left by several messages is bounded, and evictions are reported."""
 
 import lzma
 import struct

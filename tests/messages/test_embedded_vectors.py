@@ -1,4 +1,4 @@
-"""What Kafka's own Java serializers wrote (tools/embedded_vectors) is read as they were told."""
+"""Vectors of Kafka's Java serializers (tools/embedded_vectors) decode to their input."""
 
 from pathlib import Path
 from typing import Any

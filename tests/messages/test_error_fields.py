@@ -70,7 +70,7 @@ def all_places() -> list[Place]:
 
 
 def text_of(field: FieldSpec) -> str | None:
-    """What the test writes into a field that says what the error is about."""
+    """Value that the test writes into a field that names the error's subject."""
     if field.type != "string" or field.is_array:
         return None
     if field.entity in ENTITY_TEXTS:

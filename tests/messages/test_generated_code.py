@@ -80,7 +80,7 @@ def new_sinks() -> tuple[FieldSink, FieldSink]:
 
 
 def check_facts(read: GeneratedRead, vector: Vector, data: bytes) -> int:
-    """Where a generated read ends: the facts up to there are those of the tree."""
+    """End of a generated read: the fields up to there equal those of the tree."""
     plan = plan_of(key_of(vector))
     sink, tree_sink = new_sinks()
     assert len(sink.slots) >= plan.slot_count
@@ -92,7 +92,7 @@ def check_facts(read: GeneratedRead, vector: Vector, data: bytes) -> int:
 
 
 def check_interpreted(vector: Vector, data: bytes) -> int:
-    """Where interpreted code ends, for any sink and for that of fields."""
+    """End of interpreted code, for any sink and for that of fields."""
     read, long_read = interpreted(key_of(vector))
     plan = plan_of(key_of(vector))
     rows, tree_rows = Rows(), Rows()

@@ -1,4 +1,4 @@
-"""What happens to members of groups, as rows of `members`."""
+"""Events of group members as rows of `members`."""
 
 import struct
 from typing import Any

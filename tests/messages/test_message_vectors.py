@@ -1,4 +1,4 @@
-"""What Kafka's generated messages wrote (tools/embedded_vectors) is read as their JSON says.
+"""Vectors of Kafka's generated messages (tools/embedded_vectors) decode to their JSON.
 
 Records of Kafka's own topics and control records, of the newest release and of those that had other
 layouts under the same version (facts 6, 10, 12).

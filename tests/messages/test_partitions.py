@@ -139,7 +139,7 @@ def test_batches_are_counted_without_objects() -> None:
 
 
 def test_markers_of_transactions_are_no_records() -> None:
-    """What a consumer is given: of a transaction its records, not its end; aborted or not."""
+    """Records delivered to a consumer: those of transactions without markers, aborted or not."""
     written = make_batch([make_record(), make_record()], attributes=TRANSACTIONAL)
     marker = make_batch([make_record()], attributes=TRANSACTIONAL | CONTROL_MASK)
     counts = BatchCounts()

@@ -1,4 +1,4 @@
-"""What facts say of records (6, 7), forwarded requests (10) and internal topics (12), together."""
+"""Facts about records (6, 7), forwarded requests (10) and internal topics (12) together."""
 
 import json
 import struct

@@ -39,7 +39,7 @@ LATENCY, SENT, SIZES = "producer.latency.avg", "producer.send.total", "producer.
 
 
 def made_metrics() -> bytes:
-    """What a client pushes: a gauge, a delta sum and a histogram."""
+    """Metrics that a client pushes: a gauge, a delta sum and a histogram."""
     where = KeyValue(key="node", value=AnyValue(int_value=1))
     nested = KeyValueList(values=[KeyValue(key="a", value=AnyValue(string_value="b"))])
     labels = KeyValue(key="labels", value=AnyValue(kvlist_value=nested))

@@ -125,7 +125,7 @@ def make_packet(data: bytes, link_type: int = 1, original_length: int = -1) -> P
 
 
 def make_flow(source: str, destination: str, source_port: int, destination_port: int) -> bytes:
-    """What `Segment.flow` is for these endpoints."""
+    """Value of `Segment.flow` for these endpoints."""
     family = socket.AF_INET6 if ":" in source else socket.AF_INET
     addresses = b"".join(socket.inet_pton(family, text) for text in (source, destination))
     return addresses + struct.pack(">HH", source_port, destination_port)

@@ -1,4 +1,4 @@
-"""Everything that may be around IP and TCP, each layer on its own and around a recorded session."""
+"""Encapsulations of IP and TCP, each layer alone and around a recorded session."""
 
 import functools
 import io
@@ -135,7 +135,7 @@ def test_any_bytes_give_a_segment_or_a_reason(link_type: int, data: bytes, more:
 
 
 def check(data: bytes, link_type: int, original_length: int) -> None:
-    """What is given lies within the bytes, or the packet was counted."""
+    """Check that segments lie within the bytes, or the packet was counted."""
     decoder = PacketDecoder()
     found = decoder.feed([make_packet(data, link_type, original_length)])
     decoder.finish()

@@ -1,4 +1,4 @@
-"""What a projected decode says of a body, to hold one way of reading beside another."""
+"""Output of a projected decode of a body, to compare ways of reading."""
 
 from kdissect.errors import DecodeError
 from kdissect.messages.extracted import FieldSink
@@ -15,7 +15,7 @@ def by_tree(plan: Plan, data: bytes, sink: Sink, offset: int = 1) -> int:
 
 
 def facts_of(sink: FieldSink) -> dict[str, object]:
-    """Everything that a sink says of a body."""
+    """All values of a sink for a body."""
     said: dict[str, object] = {
         name: getattr(sink, name)
         for name in (
@@ -33,7 +33,7 @@ def facts_of(sink: FieldSink) -> dict[str, object]:
 
 
 def values_of(row: object) -> dict[str, object]:
-    """All that a row says; compiled classes have no `__slots__`."""
+    """All values of a row; compiled classes have no `__slots__`."""
     names = [name for name in dir(row) if not name.startswith("_")]
     values = {name: getattr(row, name) for name in names if not callable(getattr(row, name))}
     if values.get("batches"):

@@ -1,4 +1,4 @@
-"""What the message definitions do not say; each test cites the section of the facts it holds."""
+"""Facts not in the message definitions; each test cites its section."""
 
 import contextlib
 from typing import Any

@@ -45,7 +45,7 @@ UNSTABLE = '"latestVersionUnstable": true,'
 
 
 def expected() -> dict[tuple[str, int], str]:
-    """How each unstable version is printed."""
+    """Expected printing of each unstable version."""
     releases: dict[tuple[str, int], list[str]] = {}
     for release, versions in KAFKAS_OWN.items():
         for version in versions.items():

@@ -32,17 +32,17 @@ def snapped(packets: Sequence[Packet], size: int) -> list[Packet]:
 
 @cache
 def whole(name: str) -> Found:
-    """What is found in a committed capture as it is."""
+    """Result for a committed capture as it is."""
     return dissect(packets_in(name))
 
 
 def wrong_at(name: str, size: int) -> Iterator[Wrong]:
-    """What a committed capture tells only when it is cut at this snaplen."""
+    """Differences of a committed capture when cut at this snaplen."""
     return wrong_in_capture(dissect(snapped(packets_in(name), size)), whole(name))
 
 
 def wrong_in_capture(found: Found, truth: Found, is_prefix: bool = False) -> Iterator[Wrong]:
-    """What a capture tells that the whole does not.
+    """Values of a capture that the whole does not have.
 
     It has the same packets, less of each of them; with `is_prefix` only the first of them.
     """
@@ -72,7 +72,7 @@ def wrong_in_capture(found: Found, truth: Found, is_prefix: bool = False) -> Ite
 
 
 def answer_of(row: Row) -> tuple[object, ...]:
-    """What tells a response from others: its packet, its size and its correlation id."""
+    """Identity of a response: its packet, its size and its correlation id."""
     return row["response_packet"], row["response_size"], row["correlation_id"]
 
 

@@ -98,7 +98,7 @@ def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:
 
 
 def judged(case: Case) -> Verdict:
-    """What kdissect finds in a case, judged: by the bytes, and every value by the whole capture."""
+    """Judged result of a case: by the bytes, and every value by the whole capture."""
     found = dissect(packets_of(case.wires, case.broker_port))
     verdict = judge(case, found)
     for number, wrong in wrong_values(case, found):

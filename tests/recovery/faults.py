@@ -1,4 +1,4 @@
-"""What a capture may do to clean wires: each fault takes wires in capture order and gives others.
+"""Faults of captures: each takes packets in capture order and returns others.
 
 Times never go back: packets that come late come at a later time. What a fault does depends on the
 wires and on `source` only, so a seed says everything.
@@ -199,7 +199,7 @@ def ended_early(wires: list[Wire], source: random.Random) -> list[Wire]:
 
 
 def without_handshake(wires: list[Wire], source: random.Random) -> list[Wire]:
-    """Nothing is left of how the connections opened; each starts at any of its packets."""
+    """Drop the beginning of the connections; each starts at any of its packets."""
     talks = {wire.talk for wire in wires}
     skipped = {talk: source.choice((3, 3, source.randrange(3, 30))) for talk in sorted(talks)}
     found = []

@@ -61,7 +61,7 @@ class Finding(NamedTuple):
 
 @dataclass
 class Verdict:
-    """What was found of the true exchanges, and the findings."""
+    """Judgement: true exchanges found, and the findings."""
 
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -156,7 +156,7 @@ def judge_found(match: Match, due: "Due", skips_sessions: bool) -> Judged:
 
 
 class Due:
-    """What must be found of a talk: see the top of the module."""
+    """Exchanges that must be found of a talk: see the top of the module."""
 
     def __init__(self, talk: Talk, seen: tuple[Seen, Seen], found: set[TrueFrame]) -> None:
         self.asked, self.answered = seen
@@ -207,7 +207,7 @@ class Due:
         return start in self.responses and self.answered.survives(start, start + 8)
 
     def overtaken_ns(self, true: TrueExchange) -> int:
-        """How long before the end of its request a response was captured; less than 0: after it."""
+        """Lead of a response before the end of its request; less than 0: after it."""
         assert true.response is not None
         asked = self.asked.packet_of(true.request.end - 1)
         answer = self.answered.packet_of(true.response.position)
@@ -241,7 +241,7 @@ def is_evident(true: TrueExchange) -> bool:
 def differences(
     match: Match, asked: Seen, answered: Seen, is_intact: bool, skips_sessions: bool
 ) -> Iterable[str]:
-    """What the row says and the surviving bytes do not."""
+    """Values of the row that the surviving bytes do not support."""
     row, true = match.row, match.true.row
     yield from compared(row, true, REQUEST_COLUMNS, may_be_null=not is_intact)
     yield from timed(match, "request", asked, match.true.request)
@@ -330,7 +330,7 @@ def is_part(row: Row, true: Row) -> bool:
 
 
 def orphan_differences(match: Match, answered: Seen) -> Iterable[str]:
-    """What a response without request says of itself that is not so."""
+    """Wrong values of a response without request."""
     row, true = match.row, match.true
     assert true.response is not None
     found = list(compared(row, true.row, ("correlation_id", "response_size"), may_be_null=False))

@@ -1,4 +1,4 @@
-"""Which true exchange a found one is: by the packet a frame starts in, its size and its bytes."""
+"""Match of found with true exchanges: by a frame's first packet, size and bytes."""
 
 from dataclasses import dataclass
 

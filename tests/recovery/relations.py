@@ -41,7 +41,7 @@ class Pair:
 
 
 class Value(NamedTuple):
-    """What a damaged capture tells in a column, and what the whole does."""
+    """Value of a column in a damaged capture, and in the whole."""
 
     told: Any
     true: Any
@@ -53,7 +53,7 @@ def anything(_value: Value) -> bool:
 
 
 class Relation(NamedTuple):
-    """What is asked of a column in place of the value of the whole capture, and why."""
+    """Relation of a column to the value of the whole capture, with the reason."""
 
     reason: str
     holds: Callable[[Value], bool] = anything
@@ -94,7 +94,7 @@ def is_of_orphan(value: Value) -> bool:
 
 
 def has_candidate(value: Value) -> bool:
-    """What a response without request may be has what it is."""
+    """Candidates of a response without request include its API."""
     true = value.pair.true
     versions = {true["api_version"]}
     if true["api"] == "ApiVersions":

@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
 
 class Seen:
-    """What a capture holds of one direction of a talk."""
+    """Captured part of one direction of a talk."""
 
     def __init__(self, length: int) -> None:
         self.state = bytearray(length)

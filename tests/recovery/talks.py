@@ -94,7 +94,7 @@ class Talk:
 
     @cached_property
     def streams(self) -> tuple[bytes, bytes]:
-        """What each side sent."""
+        """Bytes sent by each side."""
         return stream_of(self.wires, CLIENT), stream_of(self.wires, BROKER)
 
     @cached_property
@@ -104,7 +104,7 @@ class Talk:
 
     @cached_property
     def found(self) -> Found:
-        """What kdissect finds when nothing is missing."""
+        """Rows when nothing is missing."""
         return dissect(packets_of(numbered(self.wires)))
 
     @cached_property

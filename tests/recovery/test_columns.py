@@ -17,7 +17,7 @@ NOTHING = Pair({"outcome": "answered"}, {"outcome": "answered"})
 
 
 def found_in(name: str) -> Found:
-    """What is found in a connection with rows in as many tables as there are."""
+    """Result for a connection with rows in every table."""
     talk = max(
         talks_in(name),
         key=lambda one: (sum(bool(one.found.tables[table]) for table in TABLES), len(one.truth)),

@@ -12,7 +12,7 @@ from tests.recovery.talks import BROKER, FIRST_PORT, Wire, dissect, packets_of
 
 
 def wrong_values(case: Case, found: Found) -> Iterator[tuple[int, Wrong]]:
-    """What a case tells and the whole capture does not, with the number of the talk; -1: of all."""
+    """Values of a case that the whole capture lacks, with the number of the talk; -1: of all."""
     whole = case._replace(wires=whole_wires(case))
     truth = dissect(packets_of(whole.wires, case.broker_port))
     known, phantoms = match(whole, truth)
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
 
 def lost_parts(case: Case) -> list[list[Part]]:
-    """By talk: what was captured only when it was sent again."""
+    """Bytes captured only as retransmission, by talk."""
     captured = {wire.number for wire in case.wires}
     parts: list[list[Part]] = [[] for _ in case.talks]
     for wire in case.whole:

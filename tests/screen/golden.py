@@ -119,7 +119,7 @@ def terminal(
 
 
 def taken(shot: Shot) -> str:
-    """What tmux shows."""
+    """Screen as tmux shows it."""
     command = [sys.executable, "-m", "tests.screen.shown", shot.shown]
     with terminal(command, shot.width, shot.height) as opened:
         opened.wait_for("?")

@@ -1,4 +1,4 @@
-"""Which packets are marked: by time, and those that the network brought too early or too late."""
+"""Selected packets: by time, and those delivered too early or too late."""
 
 import pytest
 

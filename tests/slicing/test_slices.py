@@ -337,7 +337,7 @@ def test_wireshark_shows_the_chosen_requests_as_it_showed_them(name: str, tmp_pa
 
 
 def seen_by_tshark(path: Path, name: str = "frame.number") -> list[tuple[str, str]]:
-    """Of each packet a field, and what tshark makes of the Kafka in it."""
+    """One field of each packet, and its Kafka as decoded by tshark."""
     fields = (name, "kafka.api_key", "kafka.correlation_id", "kafka.len", "frame.time_epoch")
     words = [word for field in fields for word in ("-e", field)]
     done = subprocess.run(

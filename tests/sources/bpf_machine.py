@@ -10,7 +10,7 @@ ANCILLARY = 0xFFFFF000
 
 
 class Asked(NamedTuple):
-    """What the kernel knows of a packet beside its bytes."""
+    """Metadata of a packet in the kernel."""
 
     protocol: int = 0
     packet_type: int = 0
@@ -36,7 +36,7 @@ def load(data: bytes, at: int, size: int, asked: Asked) -> int:
 
 
 def run(program: Program, data: bytes, asked: Asked = PLAIN) -> int:
-    """How many bytes of the packet pass."""
+    """Number of bytes of the packet that pass."""
     assert 0 < len(program) <= MAXIMUM_SIZE
     try:
         return _run(program, data, asked)

@@ -1,4 +1,4 @@
-"""What tests do with packet sources: read until all is there, and compare with tcpdump."""
+"""Helpers for packet sources: read until complete, and compare with tcpdump."""
 
 import signal
 import subprocess
@@ -61,7 +61,7 @@ def _content(one: Seen) -> tuple[bytes, int]:
 
 
 def read_all(packet_source: PacketSource) -> list[Packet]:
-    """What comes until nothing comes any more."""
+    """Packets until the source is silent."""
     packets: list[Packet] = []
     until = time.monotonic() + PATIENCE
     empty = 0

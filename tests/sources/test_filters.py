@@ -54,7 +54,7 @@ def tcp(source: int = 51000, destination: int = 9092) -> TCP:
 
 
 def passes(packet: Any, ports: Sequence[int] = PORTS, asked: Asked = PLAIN) -> list[int]:
-    """What passes of it in an Ethernet frame, behind a tag; alone, behind a tag, its tag apart."""
+    """Passing bytes in Ethernet, behind a tag; cooked, behind a tag, with the tag apart."""
     whole, alone = port_filter(ports, ETHERNET, SNAPLEN), port_filter(ports, RAW, SNAPLEN)
     kind = 0x86DD if isinstance(packet, IPv6) else 0x0800
     tag = Dot1Q(vlan=7, type=kind)

@@ -333,7 +333,7 @@ def promiscuity(host: Host) -> int:
 
 
 def conversation_of(packets: list[Packet]) -> tuple[bytes, bytes]:
-    """All that was sent to the broker, and all from it, each byte once."""
+    """Bytes sent to the broker and from it, each once."""
     to_broker: dict[bytes, bytes] = {}
     to_client: dict[bytes, bytes] = {}
     for one in PacketDecoder().feed(packets):

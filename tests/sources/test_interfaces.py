@@ -1,4 +1,4 @@
-"""What is known of interfaces, held against what `ip` and the kernel say."""
+"""Properties of interfaces compared with `ip` and the kernel."""
 
 import socket
 from collections.abc import Iterator

@@ -203,7 +203,7 @@ def test_one_capability_is_enough(hosts: tuple[Host, Host], through: str, told: 
 
 
 class Fake:
-    """What scapy's socket is on other systems."""
+    """Stand-in for scapy's socket on other systems."""
 
     def __init__(self, *packets: tuple[Any, bytes | None, Any]) -> None:
         self.packets = list(packets)

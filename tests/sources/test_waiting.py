@@ -1,4 +1,4 @@
-"""Whoever waits for packets leaves the sender alone for as long as the buffer allows."""
+"""A waiting reader leaves the sender alone for as long as the buffer allows."""
 
 import select
 import time

@@ -22,7 +22,7 @@ LISTENS = "0A"  # in /proc/net/tcp
 
 
 def spark_home() -> Path:
-    """Where pip has put Spark."""
+    """Installation directory of Spark."""
     found = find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
@@ -30,7 +30,7 @@ def spark_home() -> Path:
 
 
 def surroundings() -> dict[str, str]:
-    """What a daemon is started with: nothing of this process's own kdissect."""
+    """Environment of a daemon, without this process's kdissect."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": os.environ.get("HOME", "/"),

@@ -1,4 +1,4 @@
-"""What datasets are changed to, and all that uses them."""
+"""Hostile changes of datasets, and all their users."""
 
 import copy
 import os
@@ -72,7 +72,7 @@ def sandbox_of(sound: Path, place: Path) -> Sandbox:
 
 
 def everything(sandbox: Sandbox) -> Iterator[str]:
-    """What each use of a dataset says, those that write last."""
+    """Output of each use of a dataset, writers last."""
     inside = sandbox.inside
     yield sandbox.call(findings, inside)
     for words in (["summary"], ["latency"], [], ["table", "exchanges"]):
@@ -82,7 +82,7 @@ def everything(sandbox: Sandbox) -> Iterator[str]:
 
 
 def each_way(sandbox: Sandbox) -> Iterator[str]:
-    """What each way to read or write a dataset says: DuckDB, Arrow, rollups, runs."""
+    """Output of each way to read or write a dataset: DuckDB, Arrow, rollups, runs."""
     inside = sandbox.inside
     yield sandbox.call(analyse, "latency", inside)
     yield sandbox.call(lambda: kdissect.read(inside, table="errors").to_arrow())
@@ -92,7 +92,7 @@ def each_way(sandbox: Sandbox) -> Iterator[str]:
 
 
 def writers(sandbox: Sandbox) -> Iterator[str]:
-    """What those say that bring captures in; the last capture of the ring is new."""
+    """Output of commands that add captures; the last capture of the ring is new."""
     yield sandbox.call(
         stream, None, sandbox.captures, sandbox.inside, "", available_now=True, quiet_s=0
     )

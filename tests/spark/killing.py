@@ -26,7 +26,7 @@ ENDING = (DRIVER, JVM, ALL_AT_ONCE)
 
 
 class Ended(NamedTuple):
-    """How a process ended: by which kill ("" for none that ends it), how long it had worked."""
+    """Result of a process: the kill that ended it ("" for none), and its working time."""
 
     code: int
     kill: str
@@ -161,7 +161,7 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """All that run here."""
+    """Processes that run here."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:

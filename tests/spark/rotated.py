@@ -55,7 +55,7 @@ def rotate(capture: str, directory: Path, count: int, seed: int) -> list[str]:
 def library_rows(
     paths: Sequence[str], tap: int = 0, tables: Sequence[str] = ALL, **options: Any
 ) -> Rows:
-    """What the library gives of one tap, with the ids that a dataset has for it."""
+    """Rows of the library for one tap, with the ids of a dataset."""
     rows: Rows = {}
     with Run(list(paths), Options(tables=tables, **options)) as run:
         for table, batch in run:
@@ -80,7 +80,7 @@ def as_spark(table: str, row: dict[str, object], tap: int) -> dict[str, object]:
 
 
 def dataset_rows(dataset: Path, tap: str | None = None) -> Rows:
-    """What is in the Parquet files of a dataset, whatever its manifest says."""
+    """Rows in the Parquet files of a dataset, regardless of its manifest."""
     partition = "*" if tap is None else f"tap={tap}"
     rows: Rows = {}
     for table in TABLES:

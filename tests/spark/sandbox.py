@@ -44,7 +44,7 @@ class Sandbox:
         }  # fmt: skip
 
     def call(self, function: Callable[..., Any], *values: Any, **named: Any) -> str:
-        """What a function of the library raises, "" when it succeeds: one clear error at most."""
+        """Error of a library function, "" when it succeeds: one clear error at most."""
         with in_time():
             try:
                 function(*values, **named)
@@ -56,7 +56,7 @@ class Sandbox:
         return said
 
     def run(self, *words: Any) -> str:
-        """What a command says on stderr; it ends with an exit code and at most one line."""
+        """Stderr of a command that ends with an exit code and at most one line."""
         out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
         with in_time(), redirect_stdout(out), redirect_stderr(err):
             code = run([str(word) for word in words])
@@ -71,7 +71,7 @@ class Sandbox:
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, bytes]]:
-    """All that is below a directory, with modes, times and contents."""
+    """Files below a directory, with modes, times and contents."""
     found = {}
     for path in sorted(directory.rglob("*")):
         status = path.lstat()

@@ -133,7 +133,7 @@ class Watched:
 
 
 def stored_rows(dataset: str) -> Rows:
-    """What is in the files that the manifest of a dataset in a store lists, by table."""
+    """Rows of the files in the manifest of a dataset in a store, by table."""
     rows: Rows = {}
     for table in TABLES:
         batches = [read_parquet(joined(remember(dataset), name)) for name in listed(dataset, table)]

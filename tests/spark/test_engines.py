@@ -1,4 +1,4 @@
-"""Which engine answers, and what is said of it."""
+"""Choice of the engine, and the messages about it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

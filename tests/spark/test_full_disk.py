@@ -1,4 +1,4 @@
-"""Where nothing can be written any more; RLIMIT_FSIZE is a disk that is full for large files."""
+"""Full disks; RLIMIT_FSIZE stands for a disk that is full for large files."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ def test_a_disk_that_stays_full_is_told_in_a_line(
 
 
 def full(function: Callable[..., Any], mark: Path, is_always: bool) -> Callable[..., Any]:
-    """Where the task runs nothing can be written, always or the first time."""
+    """Make writing fail where the task runs, always or the first time."""
 
     def tried(*values: Any) -> Any:
         if mark.exists() and not is_always:

@@ -63,12 +63,12 @@ class Query:
         return spark_rows(self.table, batches)
 
     def rows_at_the_end(self, paths: Sequence[str]) -> list[str]:
-        """Those of all batches, which are done, and those that the captures' end would settle."""
+        """Rows of all batches, and those that the captures' end would settle."""
         self.reader.commit(self.offsets[-1])
         return sorted([row for rows in [*self.rows, self.still_open(paths)] for row in rows])
 
     def still_open(self, paths: Sequence[str]) -> list[str]:
-        """What the captures' end would settle."""
+        """Rows that the captures' end would settle."""
         (place,) = (Path(self.source.options["state"])).glob("*/*.state")
         followed = Followed.from_bytes(place.read_bytes())
         table = TABLES[self.table]

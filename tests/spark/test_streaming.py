@@ -28,7 +28,7 @@ def aged(paths: list[str]) -> list[str]:
 
 
 class Told:
-    """What each batch did."""
+    """Results of each batch."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, Outcome] = {}

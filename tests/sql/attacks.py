@@ -16,7 +16,7 @@ VARIABLE: Final = "KDISSECT_CANARY"
 
 
 class Prey(NamedTuple):
-    """What is on the machine beside the sources: a file in some formats, and a listening port."""
+    """Targets on the machine: a file in some formats, and a listening port."""
 
     directory: Path
     text: Path
@@ -62,7 +62,7 @@ def made_prey(directory: Path) -> Iterator[Prey]:
 
 
 def tables(prey: Prey) -> list[str]:
-    """What can stand behind FROM, and shows something of the machine."""
+    """Expressions after FROM that would reveal something of the machine."""
     url = f"http://127.0.0.1:{prey.port}/prey.csv"
     return [
         f"read_text('{prey.text}')",

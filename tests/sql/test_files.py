@@ -15,7 +15,7 @@ from tests.cli.test_names import decoys, names
 
 
 def number_in(path: Path, root: Path | None = None) -> list[tuple[int, ...]]:
-    """What DuckDB reads there, without access to anything else."""
+    """Rows that DuckDB reads there, without access to anything else."""
     with PlainPaths() as paths:
         plain = paths.of(str(path), str(root or ""))
         hive = "hive_partitioning = true, hive_types = {'date': VARCHAR}"

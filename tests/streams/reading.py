@@ -18,7 +18,7 @@ class Heard(NamedTuple):
 
 
 class Reading:
-    """All that a stage gave for some segments, checked against the laws on the way."""
+    """Output of a stage for some segments, checked against the laws on the way."""
 
     def __init__(self, segments: Iterable[Segment], streams: Streams | None = None) -> None:
         self.streams = Streams() if streams is None else streams
@@ -45,7 +45,7 @@ class Reading:
         return hear(self.events, connection or self.connection, direction)
 
     def both(self, connection: Connection | None = None) -> tuple[bytes, bytes]:
-        """What the opener sent and what the accepter sent; there may be no gaps."""
+        """Bytes sent by the opener and by the accepter, without gaps."""
         said = [self.heard(direction, connection) for direction in (0, 1)]
         assert [one.gaps for one in said] == [[], []]
         return said[0].text, said[1].text

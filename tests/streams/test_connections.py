@@ -1,4 +1,4 @@
-"""Which segments are one connection, when it begins and when it ends."""
+"""Assignment of segments to connections, and their beginning and end."""
 
 from dataclasses import replace
 

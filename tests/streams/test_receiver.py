@@ -26,7 +26,7 @@ def read(talk: Conversation, streams: Streams | None = None) -> Reading:
 
 
 def feed(talk: Conversation, streams: Streams | None = None) -> tuple[Streams, list[Event]]:
-    """What comes out before the end."""
+    """Output before the end."""
     streams = streams or Streams()
     return streams, [event for segment in talk.segments() for event in streams.feed(segment)]
 

@@ -1,4 +1,4 @@
-"""What the network did and what the capture lost, told apart and counted on both directions."""
+"""Network events and losses of the capture are distinguished and counted by direction."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ SYMPTOMS = (
 
 
 def told(counts: DirectionCounts) -> dict[str, int]:
-    """What is not 0 of the symptoms of a direction."""
+    """Non-zero TCP analysis counts of a direction."""
     found = {name: int(getattr(counts, name)) for name in SYMPTOMS}
     return {name: count for name, count in found.items() if count}
 

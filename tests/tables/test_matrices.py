@@ -43,7 +43,7 @@ def test_no_more_is_kept_than_the_limit() -> None:
 
 @given(st.data())
 def test_what_is_held_never_changes(data: st.DataObject) -> None:
-    """Whoever holds whatever, in whatever order it lets go."""
+    """Buffers can be released in any order."""
     memory = Memory()
     held: list[tuple[int, Any]] = []
     with patch.object(matrices, "LARGE", 4):

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Plain:
-    """What came out of the stage for the last connection."""
+    """Output of the stage for the last connection."""
 
     events: list[Event] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)

@@ -34,7 +34,7 @@ READ_SIZE = 1 << 16
 
 @dataclass(frozen=True)
 class Setup:
-    """How two sides speak; `ciphers` as OpenSSL names them, suites of TLS 1.3 too."""
+    """TLS settings of both sides; `ciphers` as OpenSSL names them, TLS 1.3 included."""
 
     version: str
     ciphers: str = ""
@@ -46,7 +46,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Talk:
-    """What was written: (is_client, bytes) in turns, and the key log of it."""
+    """Written data: (is_client, bytes) in turns, and the key log."""
 
     flights: tuple[tuple[bool, bytes], ...]
     keylog: bytes

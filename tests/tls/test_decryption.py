@@ -1,4 +1,4 @@
-"""What real OpenSSL sessions carry comes out, for every cipher suite and version."""
+"""Real OpenSSL sessions are decrypted, for every cipher suite and version."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -54,7 +54,7 @@ SUITES_13 = (
 
 
 def assert_decrypted(talk: Talk, version: str, cipher: str) -> Plain:
-    """All that was said comes out, and nothing else; of every byte it is known what it was."""
+    """Check that exactly the written data comes out, and every byte is accounted for."""
     plain = read_plain(talk)
     assert plain.problems == []
     assert plain.streams == talk.sent
@@ -126,7 +126,7 @@ def test_resumed_sessions_are_decrypted(version: str, has_tickets: bool) -> None
 
 @pytest.mark.parametrize("has_tickets", [True, False])
 def test_a_resumed_session_of_tls_1_2_needs_only_the_first_secret(has_tickets: bool) -> None:
-    """Where the log has no line for the second handshake, as of some Java agents."""
+    """Key log without the second handshake, as some Java agents write it."""
     peers = Peers(Setup("TLS 1.2", has_tickets=has_tickets))
     first, session = peers.meet(TURNS)
     again, _ = peers.meet(TURNS, session)

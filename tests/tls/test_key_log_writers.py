@@ -1,4 +1,4 @@
-"""What docs/tls.md says of Kafka clients and SSLKEYLOGFILE, asked of the clients themselves.
+"""Claims of docs/tls.md about Kafka clients and SSLKEYLOGFILE, tested with the clients.
 
 Each client runs in a process of its own against a TLS listener on loopback, so that the variable is
 in its environment from its start. The listener closes after each handshake.
@@ -89,7 +89,7 @@ def listener() -> Iterator[Listener]:
 
 
 def key_log_of(program: str, kind: str, listener: Listener, directory: Path) -> str | None:
-    """What the client wrote into the file that SSLKEYLOGFILE names; None when there is no file."""
+    """Contents of the file in SSLKEYLOGFILE after a client ran; None without a file."""
     path = directory / "keys.log"
     subprocess.run(
         [sys.executable, "-c", program, listener.address, kind, SECONDS, certificate("rsa")],

@@ -1,4 +1,4 @@
-"""Whatever the delivery, the same plaintext; whatever is lost, nothing but the truth."""
+"""The same plaintext for every delivery; after loss no wrong bytes."""
 
 import random
 from functools import cache
@@ -41,7 +41,7 @@ def made(name: str) -> Talk:
 
 
 def handshake_packets(talk: Conversation) -> int:
-    """How many packets there are before the first application data of the client."""
+    """Number of packets before the first application data of the client."""
     for index, sent in enumerate(talk.packets_sent):
         if sent.is_client and sent.payload[:3] == b"\x17\x03\x03":
             return index

@@ -1,4 +1,4 @@
-"""What TLS holds is bounded, by the memory that it takes."""
+"""Memory held for TLS is bounded."""
 
 import tracemalloc
 

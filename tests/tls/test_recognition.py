@@ -1,4 +1,4 @@
-"""What is TLS is told, wherever the capture begins; what is not, is left alone."""
+"""TLS is recognized wherever the capture begins; other traffic passes unchanged."""
 
 import pytest
 
