@@ -32,12 +32,12 @@ CAUSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
     "leader-killed-4.3.1": [
         (
             "failover-blackout", PROBLEM,
-            ("127.0.0.2:39092 could not be written", "127.0.0.3:39092 served", "refused 14"),
+            ("127.0.0.2:39092 could not be written", "127.0.0.3:39092 took over", "refused 14"),
         ),
     ],
     # Leadership is moved away, then the new leader is shut down in order.
     "leader-stopped-4.3.1": [
-        ("failover-blackout", WARNING, ("127.0.0.2:39092", "then 127.0.0.3:39092 served")),
+        ("failover-blackout", WARNING, ("127.0.0.2:39092", "then 127.0.0.3:39092 took over")),
     ],
     "lost-answers-4.3.1": [
         ("duplicates-in-log", PROBLEM, ("java-plain", "librdkafka-plain", "2 batches got two")),
@@ -51,7 +51,7 @@ CAUSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
         ("session-timeout", PROBLEM, ("Group tellers-new lost tellers-new-2",)),
     ],
     "slow-poller-4.3.1": [
-        ("max-poll-exceeded", PROBLEM, ("slow-java-1 at 127.0.0.1 left group slow-java",)),
+        ("max-poll-exceeded", PROBLEM, ("slow-java-1 at 127.0.0.1 exceeded max.poll.interval.ms",)),
     ],
     "hanging-transaction-4.3.1": [
         ("hanging-transaction", PROBLEM, ("till (payer", "aborted it after 4.51 s")),
@@ -70,7 +70,7 @@ CAUSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
         ("client-breaks-on-4.0", WARNING, ("6 clients break on Kafka 4.0", "Fetch v3")),
     ],
     "old-clients-4.3.1": [
-        ("client-breaks-on-4.0", PROBLEM, ("java-0.10.2.2-writer", "48 requests", "no answer")),
+        ("client-breaks-on-4.0", PROBLEM, ("java-0.10.2.2-writer", "48 requests", "no response")),
     ],
     # Joins, new partitions, a new topic, a leave: nothing that anybody suffers from.
     "group-changes-4.3.1": [],
