@@ -104,7 +104,8 @@ def per_unit(path: HotPath, compiled: str) -> float:
 def built_with(compiled: str) -> dict[str, str]:
     """Environment that a count depends on besides the code."""
     place = Path(compiled) if compiled else Path(_installed())
-    libraries = [file for file in place.glob("*__mypyc*.so") if file.is_file()]
+    # Other packages have mypyc's libraries there, too, which other compilers have built.
+    libraries = [file for file in place.glob("kdissect__mypyc*.so") if file.is_file()]
     said = COMPILER.search(libraries[0].read_bytes()) if libraries else None
     return {
         "Python": platform.python_version(),

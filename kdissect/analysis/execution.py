@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kdissect.analysis.dimensions import DIMENSIONS
 from kdissect.analysis.question import RATE, SHARE, Question
+from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TEXT
 
 if TYPE_CHECKING:
@@ -23,9 +24,19 @@ class Engine(Protocol):
 
 
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
-    """The rows of the answer; each column has its meaning, unit and type as metadata."""
+    """The rows of the answer; each column has its meaning, unit and type as metadata.
+
+    Raises KdissectError for values that are not of the declared types, as files can have that
+    kdissect has not written: times beyond the year 2262.
+    """
+    import pyarrow as pa
+
     answer = question.answer(engine.tables, **options)
-    return engine.rows(answer).cast(schema_of(question, answer.columns))
+    rows = engine.rows(answer)
+    try:
+        return rows.cast(schema_of(question, answer.columns))
+    except pa.ArrowException as error:
+        raise KdissectError(f"{question.name}: {error}") from error
 
 
 def schema_of(question: Question, names: Sequence[str]) -> "pa.Schema":

@@ -142,6 +142,18 @@ def test_a_group_that_lacks_a_measure_is_compared_in_the_others(tmp_path: Path) 
     }  # fmt: skip
 
 
+def test_a_measure_that_one_side_lacks_is_left_out(tmp_path: Path) -> None:
+    """No work is known of all that comes after a time, as where the clock jumps all the while."""
+    unknown = [{**row, "work_ns": None} for row in made(2, later_s=3600)]
+    places = [
+        write_tables(tmp_path / name, exchanges=rows, connections=[connection()])
+        for name, rows in (("before", made(1)), ("after", unknown))
+    ]
+    for one, other in (places, places[::-1]):
+        found = kdissect.compare(one, other, of=["latency", "work"], unchanged=True)
+        assert {key[1] for key in by_name(found) if key[2] == "p50"} == {"latency"}
+
+
 def test_a_smaller_difference_than_matters_is_small(sides: tuple[Path, Path, Path]) -> None:
     found = kdissect.compare(sides[0], sides[2], least=300, of=["latency"], unchanged=True)
     assert by_name(found)["Produce", "latency", "p50"]["verdict"] == "small"

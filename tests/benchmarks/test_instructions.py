@@ -37,3 +37,9 @@ def test_packets_of_a_generated_capture_are_counted(tmp_path):
     target.write_bytes(file.getvalue())
     # Three of the handshake, three segments, two ACKs.
     assert instructions.packet_count(target) == 8
+
+
+def test_the_compiler_is_that_of_the_own_library(tmp_path):
+    for name, said in (("a1b2__mypyc", b"GCC: (GNU) 15.2.1"), ("kdissect__mypyc", b"GCC: (X) 9.1")):
+        (tmp_path / f"{name}.so").write_bytes(b"\0" + said + b"\0")
+    assert instructions.built_with(str(tmp_path))["compiler"] == "GCC: (X) 9.1"

@@ -15,7 +15,7 @@ from unittest import mock
 
 import kdissect
 from kdissect.exchanges import pairing
-from kdissect.framing import frame_search
+from kdissect.framing import frame_search, frames
 from kdissect.pipeline import Options, Run
 from kdissect.streams import duplicates
 from kdissect.tables.schemas import TABLES
@@ -36,13 +36,27 @@ SMALL_BOUNDS = (
     (pairing, "MAX_SHARED", 4),
     (pairing, "MAX_TRIES", 4),
 )
+# Bytes that wait while a frame is searched, and what depends on them: a capture of a few kilobytes
+# fills such a window again and again, as one of many megabytes fills the real one.
+SMALL_WINDOW = 1 << 11
+SMALL_WINDOWS = (
+    (frame_search, "WINDOW", SMALL_WINDOW),
+    (frames, "WINDOW", SMALL_WINDOW),
+    (frame_search, "MAX_COST", 4 * SMALL_WINDOW),
+    (frame_search, "MAX_CREDIT", frame_search.CREDIT_EACH * SMALL_WINDOW),
+    (frame_search, "FEW_BYTES", SMALL_WINDOW // 4),
+    (frames, "FEW_BYTES", SMALL_WINDOW // 4),
+)
 
 
 @contextmanager
-def small_bounds() -> Iterator[None]:
-    """Let bounds that hold for any capture be reached early; only for modules that are plain."""
+def small_bounds(*, windows: bool = False) -> Iterator[None]:
+    """Let bounds that hold for any capture be reached early; only for modules that are plain.
+
+    Without `windows` a capture of a few kilobytes waits in one window, as in the real one.
+    """
     with ExitStack() as stack:
-        for module, name, value in SMALL_BOUNDS:
+        for module, name, value in (*SMALL_BOUNDS, *(SMALL_WINDOWS if windows else ())):
             stack.enter_context(mock.patch.object(module, name, value))
         yield
 

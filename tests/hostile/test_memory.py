@@ -23,13 +23,18 @@ def peak_of(name: str, seed: int, size: int) -> int:
     return peak_memory(lambda: dissect(hostile, capture))
 
 
+def check_memory(peaks: list[int], size: int, name: str) -> None:
+    """Each peak is of a capture that is twice as large as the one before."""
+    said = f"{name}, KDISSECT_SEED={SEED}: {peaks}"
+    for number, found in enumerate(peaks):
+        assert found < BASE + EACH * (size << number), said
+    for one, two in pairwise(peaks):
+        assert two < GROWTH * max(one, 2 * MIB), said
+
+
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", HOSTILE)
 def test_memory_of_a_hostile_capture_is_bounded_by_its_bytes(name: str) -> None:
     dissect(HOSTILE[name], HOSTILE[name].capture(SEED, SIZE))
-    peaks = [peak_of(name, SEED, SIZE << n) for n in range(3)]
-    for number, found in enumerate(peaks):
-        assert found < BASE + EACH * (SIZE << number), f"{name}, seed {SEED}: {peaks}"
-    for one, two in pairwise(peaks):
-        assert two < GROWTH * max(one, 2 * MIB), f"{name}, seed {SEED}: {peaks}"
+    check_memory([peak_of(name, SEED, SIZE << n) for n in range(3)], SIZE, name)

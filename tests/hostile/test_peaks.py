@@ -9,6 +9,7 @@ has on an ordinary small capture is taken away from it.
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
+import kdissect
 from kdissect import Limits
 from kdissect.cli.program import ANALYSES, COMMANDS
 from kdissect.tables.schemas import TABLES
@@ -50,7 +52,19 @@ VALUE = 64 * MIB
 VALUE_COPIES = 4
 RATIOS = ("--max", "unpacked_ratio=100000", "--max", "unpacked_ratio_in_all=100000")
 ORDINARY = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
-TIMEOUT_S = 120
+TIMEOUT_S = 300
+# A command, and the line that bounds what it takes, as it is and without the bound.
+UNBOUNDED = (
+    (
+        "table bodies", "messages/value_budget.py",
+        "ValueBudget(min(limit, NO_LIMIT))", "ValueBudget(NO_LIMIT)",
+    ),
+    (
+        "table exchanges", "exchanges/body_reader.py",
+        "FieldSink(self.interner, names, decoded_bytes)",
+        "FieldSink(self.interner, names, 1 << 40)",
+    ),
+)  # fmt: skip
 ELSEWHERE = {"protocol", "spark"}  # reads no capture; is a job of another program
 
 # The program, and its peak in KiB behind its own standard error.
@@ -212,6 +226,30 @@ def test_no_command_takes_more_than_it_may(
     name: str, captures: tuple[Path, Path], tmp_path: Path
 ) -> None:
     assert excess(name, captures, tmp_path) == "", f"seed {SEED}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "module", "bound", "unbound"), UNBOUNDED)
+def test_code_that_bounds_nothing_is_found(
+    name: str,
+    module: str,
+    bound: str,
+    unbound: str,
+    captures: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The package is copied, and what one message may become has no limit there."""
+    copied = tmp_path / "changed" / "kdissect"
+    shutil.copytree(
+        Path(kdissect.__path__[0]), copied, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
+    source = (copied / module).read_text()
+    assert source.count(bound) == 1
+    (copied / module).write_text(source.replace(bound, unbound))
+    paths = [str(copied.parent), str(Path(__file__).parents[2])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    assert "MiB more than" in excess(name, captures, tmp_path)
 
 
 SIGNS = pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Pa
     n = bins.grid(len(groups), sides.windows)
     totals = np.stack([n[:, :split].sum(1), n[:, split:].sum(1)])
     are_both: npt.NDArray[np.bool_] = np.all(totals > 0, axis=0)
+    if not are_both.any():
+        return
     names = [group for group, is_both in zip(groups, are_both, strict=True) if is_both]
     for what, share in window_counts.QUANTILES.items():
         x = slower(bins, bins.bin[bins.places(np.full(len(groups), share))], n.shape)
