@@ -84,7 +84,7 @@ LIMIT_MEANINGS: Final = {
     "unpacked_ratio": "records of one message may unpack to so many times their size, and 16 MiB; "
     "those beyond are not read (corrupt-records)",
     "unpacked_ratio_in_all": "records of all messages may unpack to so many times the captured "
-    "bytes, and 1 GiB; those beyond are not read (unpacked-limit)",
+    "bytes, and 256 MiB; those beyond are not read (unpacked-limit)",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -255,7 +255,7 @@ CASES = {
     "decoded_bytes": Case(
         partial(many_partitions, 200), 4000, ANSWERED, ANSWERED, ["decoded-limit"] * 2
     ),
-    # 16 MiB are always allowed, and 1 GiB of all messages; tables of batches and records unpack
+    # 16 MiB are always allowed, and 256 MiB of all messages; tables of batches and records unpack
     # each for itself.
     "unpacked_ratio": Case(
         partial(produced_zeros, 17 * MIB, 1), 10, ANSWERED * 2, ANSWERED * 2, ["corrupt-records"]

@@ -17,6 +17,7 @@ from kdissect.messages.records import (
     read_within,
     scan_batches,
 )
+from kdissect.messages.unpacking import Unpacking
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response
 from tests.messages.record_builders import (
@@ -217,3 +218,17 @@ def test_the_table_of_records_has_no_payload_of_the_metadata_log() -> None:
     assert found.columns(*columns, table="records") == [
         (4, 11, None, None), (None, len(SCRAM), None, None), (4, 3, None, None),
     ]  # fmt: skip
+
+
+def test_a_capture_of_bombs_unpacks_to_no_more_than_the_floor_and_its_share() -> None:
+    """100 kB of batches that unpack to 16 MB each: 885 MB, and 22 s, where the floor was 1 GiB."""
+    unpacking = Unpacking()
+    unpacking.captured = 100_000
+    unpacked = 0
+    for _ in range(55):
+        budget = unpacking.budget(1_500)
+        taken = min(budget.size, 16_100_000)
+        budget.size -= taken
+        unpacking.settle(budget)
+        unpacked += taken
+    assert unpacked == (256 << 20) + 100 * unpacking.captured

@@ -1,10 +1,11 @@
 """Limits on decompressed records: of one message, and of all messages of a capture.
 
     one message    16 MiB + ratio * its records, and never more than 100 MiB + 16 * its records
-    all            1 GiB + ratio in all * captured bytes
+    all            256 MiB + ratio in all * captured bytes
 
 Both ratios and the 100 MiB are user limits. The 16 MiB are room for the largest usual batches (1
-MiB) at any compression ratio, the 1 GiB for a capture with little else.
+MiB) at any compression ratio, the 256 MiB for a capture with little else. Of the smallest records,
+seven bytes each, these are 38 million: 7 seconds.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ from kdissect.messages.batches import Budget
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.records import make_budget, shown_budget
 
-FLOOR_IN_ALL: Final = 1 << 30
+FLOOR_IN_ALL: Final = 1 << 28
 
 
 class Unpacking:
