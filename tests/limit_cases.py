@@ -261,7 +261,7 @@ CASES = {
         partial(produced_zeros, 17 * MIB, 1), 10, ANSWERED * 2, ANSWERED * 2, ["corrupt-records"]
     ),
     "unpacked_ratio_in_all": Case(
-        partial(produced_zeros, 17 * MIB, 32, 4 * MIB), 1, ANSWERED * 33, ANSWERED * 33,
+        partial(produced_zeros, 17 * MIB, 9, 4 * MIB), 1, ANSWERED * 10, ANSWERED * 10,
         ["unpacked-limit"] * 2,
     ),
 }  # fmt: skip

@@ -28,6 +28,8 @@ from kdissect.errors import DatasetError, KdissectError, StoreError
 URI: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
 )
+# Arrow passes other schemes on to whatever fsspec has installed: web pages, hubs, shells.
+SCHEMES: Final = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 # Bytes per request: with a store latency of 50 ms, up to 320 MB/s.
 BLOCK_SIZE: Final = 16 << 20
 # Concurrent requests for small files, which mostly wait for the response.
@@ -216,9 +218,13 @@ def first_words(error: BaseException) -> str:
 
 
 def system_at(location: str) -> tuple[Any, str]:
-    """The file system, and the path in it."""
+    """The file system, and the path in it; raises StoreError for a scheme of no store."""
     bucket = bucket_of(location)
     if bucket not in _systems:
+        scheme = bucket.partition(":")[0]
+        if scheme not in SCHEMES:
+            known = ", ".join(SCHEMES)
+            raise StoreError(f"{bucket}: {scheme} is no scheme of a store; those are: {known}")
         given = _options.get(bucket, bucket)
         if bucket.startswith("s3:") and AS_ONE and "allow_delayed_open" not in given:
             given += ("&" if "?" in given else "?") + AS_ONE

@@ -390,6 +390,14 @@ def test_file_uris_are_paths(tmp_path: Path) -> None:
     assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
 
 
+@pytest.mark.parametrize(
+    "uri", ["hf://x/y", "fsspec+http://127.0.0.1:1/x", "http://127.0.0.1:1/x", "github://a:b@c/x"]
+)
+def test_a_uri_of_no_store_is_one_error_and_nothing_is_asked(uri: str) -> None:
+    with pytest.raises(StoreError, match="no scheme of a store"):
+        kdissect.analyse("latency", uri)
+
+
 def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_options", {})
     given = "s3://name:password@one/b/c.pcap?region=eu-west-1"
