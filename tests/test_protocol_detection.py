@@ -190,3 +190,34 @@ def test_a_request_is_found_behind_many_holes() -> None:
     assert found.columns("api", "correlation_id", "client_id", "outcome") == [
         ("Heartbeat", number, "shop", "answered") for number in (8, 9)
     ]
+
+
+CLIENTS = (
+    "line\nbreak", "\x1b[31mred", "a\u200bb", "a\u202eb", "\x07", "\U000e0041", "x" * 256,
+    "x" * 9_000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=ascii)
+@pytest.mark.parametrize(
+    ("api", "version"), [("ApiVersions", 0), ("ApiVersions", 3), ("Heartbeat", 0), ("Metadata", 9)]
+)
+def test_no_client_id_hides_a_client(api: str, version: int, client: str) -> None:
+    talk = conversation()
+    for number in range(3):
+        talk = talk.client(request(api, version, number, client_id=client))
+        talk = talk.broker(response(api, 0 if api == "ApiVersions" else version, number))
+    found = found_in(talk)
+    assert protocols(found) == ["kafka"]
+    assert [row["api"] for row in found.rows] == [api] * 3
+    assert {row["outcome"] for row in found.rows} == {"answered"}
+
+
+def test_a_client_id_that_is_no_text_hides_no_client() -> None:
+    talk = conversation()
+    for number in range(3):
+        talk = talk.client(sized(b"\0\x12\0\0" + bytes([0, 0, 0, number]) + b"\0\2\xff\xfe"))
+        talk = talk.broker(response("ApiVersions", 0, number))
+    found = found_in(talk)
+    assert protocols(found) == ["kafka"]
+    assert [row["outcome"] for row in found.rows] == ["answered"] * 3

@@ -86,6 +86,18 @@ class LayoutFit:
         is_telling = len(data) == size and size - header.body_offset >= TELLING_SIZE
         return found if is_telling else min(found, PLAUSIBLE)
 
+    def is_exact(self, data: bytes) -> bool:
+        """Whether a whole request decodes to its last byte, whatever its client id is.
+
+        A client may choose its id so that no other evidence would find it.
+        """
+        try:
+            header = read_request_header(data)
+            plans = self._layouts(header.api_key, header.api_version, False)
+        except DecodeError:
+            return False
+        return self._best(plans, data, header.body_offset, len(data)) == EXACT
+
     def response(self, key: i64, version: i64, data: bytes, size: i64) -> i64:
         """Fit of a response, header included, to a request of this API key and version."""
         self.steps += FIT_STEPS

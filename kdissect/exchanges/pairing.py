@@ -372,7 +372,11 @@ class Exchanges:
                 done = old.request(frame)
                 self._take_problems(old)
                 return done
-            if not is_plausible_request(data, frame.missing == 0):
+            is_whole = frame.missing == 0
+            is_request = is_plausible_request(data, is_whole) or (
+                is_whole and not state.login.in_tokens and self.layout_fit.is_exact(data)
+            )
+            if not is_request:
                 self._unknown_request(state, frame)
                 return _NOTHING
             if state.is_unproved:
