@@ -5,6 +5,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from kdissect.messages.unpacking import Unpacking
 
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
@@ -17,7 +18,6 @@ from kdissect.messages.records import (
     read_within,
     scan_batches,
 )
-from kdissect.messages.unpacking import Unpacking
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response
 from tests.messages.record_builders import (
