@@ -92,7 +92,7 @@ def in_turn(
     """Every run of every program, one after the other in each round.
 
     The capture is read before each: systems that reclaim what was not used for a while would make
-    whoever comes after a slow program read it from the disk. Those named `once` run in the first
+    a program after a slow one read it from the disk. Those named `once` run in the first
     round only.
     """
     found: dict[str, list[Run]] = {program.name: [] for program in programs}

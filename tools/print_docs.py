@@ -81,7 +81,7 @@ def tables_page() -> str:
         "",
         "The same columns come out of the library, of `kdissect table` and into Parquet files.",
         "Times are `timestamp[ns, UTC]` of the capture clock, durations `int64` nanoseconds. Text",
-        "is dictionary-encoded. What there is none of is null.",
+        "is dictionary-encoded. Missing values are null.",
         "",
     ]
     lines += [f"- [{table.name}](#{table.name}): a row is {table.row}" for table in TABLES.values()]

@@ -1,4 +1,4 @@
-"""Captures that nobody chose: of each class a recording whose conditions are drawn.
+"""Drawn captures: of each class a recording under drawn conditions.
 
 Kafka's version, the client's library and the part of the capture are those of some variants of the
 class, in combinations that the seed decides; parts begin and end elsewhere. What the recorder

@@ -1,4 +1,4 @@
-"""The truth beside a capture: what was done, to whom, when, and what is to be said of it."""
+"""Truth of a capture: action, target, time, and the finding that is expected."""
 
 import json
 from dataclasses import asdict, dataclass, field

@@ -3,7 +3,7 @@
 A member holds its assignment until it is assigned otherwise or leaves; with an eager assignor
 until it rejoins, for which it revokes everything. Partitions of a member that falls silent
 end with its connection to the coordinator. What members have whose connections were not captured is
-known of those generations of a classic group whose leader, who assigns, was.
+known of those generations of a classic group whose leader, which assigns, was.
 """
 
 from typing import TYPE_CHECKING, Any, Final

@@ -94,7 +94,7 @@ def interrupt(*_: object) -> NoReturn:
 def expect_end(spark: "SparkSession") -> None:
     """Keep PySpark's accumulator server from printing a stack trace when the JVM ends before it.
 
-    The signal that ends this process ends the JVM, too, and whoever calls the JVM is told.
+    The signal that ends this process ends the JVM, too, and pending calls of the JVM fail.
     """
     server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is None:

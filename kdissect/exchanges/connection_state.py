@@ -147,7 +147,7 @@ class EarlyResponse:
 
 
 # In place of a request that no longer waits.
-NOBODY: Final = Exchange(Connection(-1, 0, b"", 0, 0), -1, -1, -1)
+NO_EXCHANGE: Final = Exchange(Connection(-1, 0, b"", 0, 0), -1, -1, -1)
 
 
 class ConnectionState:
@@ -315,7 +315,7 @@ def drop_pending(state: ConnectionState, head: i64) -> None:
         return
     while at < head:
         # They are not held any longer.
-        pending[at] = NOBODY
+        pending[at] = NO_EXCHANGE
         at += 1
 
 

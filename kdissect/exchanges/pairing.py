@@ -36,7 +36,7 @@ from kdissect.exchanges.body_reader import BodyReader
 from kdissect.exchanges.broker_side import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.connection_state import (
     MAX_TRIES,
-    NOBODY,
+    NO_EXCHANGE,
     ConnectionState,
     EarlyResponse,
     drop_pending,
@@ -151,7 +151,7 @@ class Exchanges:
         # States that are found without looking up their connection.
         self._cache: list[ConnectionState | None] = [None] * CACHE_SIZE
         # The result for nearly every response: one exchange, in a reused list.
-        self._alone: list[Exchange] = [NOBODY]
+        self._alone: list[Exchange] = [NO_EXCHANGE]
 
     def feed(self, frame: Frame) -> list[Exchange]:
         """Return the exchanges that this frame completes; read the list before the next call."""

@@ -10,7 +10,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.exchanges.connection_state import NOBODY
+from kdissect.exchanges.connection_state import NO_EXCHANGE
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.extracted import ROW_BYTES
 from kdissect.messages.internal_topics import is_opened
@@ -66,7 +66,7 @@ class NameWait:
             return done
         while start < self._gone:
             # They are not held any longer.
-            self.queue[start] = NOBODY
+            self.queue[start] = NO_EXCHANGE
             start += 1
         return done
 

@@ -88,7 +88,7 @@ class Coordinators:
                 self._answers[key] = found
 
     def add_connections(self, batch: pa.RecordBatch) -> None:
-        """Keep who the brokers are: of those connections, and of others while there is room.
+        """Keep the brokers of those connections, and of others while there is room.
 
         The row of a connection may come before those of its exchanges.
         """

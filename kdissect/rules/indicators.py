@@ -64,7 +64,7 @@ class Indicators:
         self.packets_to_broker = 0
         self.packets_to_client = 0
         self.closed_by_broker = 0  # connections with exchanges
-        # Kind of TLS mismatch → ids of connections; and who may be among them, by id.
+        # Kind of TLS mismatch → ids of connections; and candidates for them, by id.
         self._mismatched: dict[str, set[int]] = {kind: set() for kind in TLS_MISMATCHES}
         self._hung_up: dict[int, tuple[str, str]] = {}
         # Produced bytes by topic and partition, and codecs of batches.
@@ -138,7 +138,7 @@ class Indicators:
                 found.update(integers(batch, "connection_id", -1)[rows].tolist())
 
     def _add_hung_up(self, batch: pa.RecordBatch) -> None:
-        """Keep who the connections are that brokers ended before a second exchange."""
+        """Keep the endpoints of connections that brokers ended before a second exchange."""
         by_broker = has_text(batch, "ended_by", BY_BROKER)
         used = integers(batch, "exchanges", 0)
         self.closed_by_broker += int((by_broker & (used > 0)).sum())

@@ -147,7 +147,7 @@ class Receiver:
         return peer_ahead < -FAR_BYTES or peer_ahead > FAR_BYTES
 
     def note_end(self, segment: Segment) -> None:
-        """Note who ended the connection, at its first FIN or RST and every segment since.
+        """Note which side ended the connection, at its first FIN or RST and every segment since.
 
         Where a side acknowledges more than was captured, the peer's FIN may have come before its
         own.

@@ -104,7 +104,7 @@ def check_plaintext(said: Conversation, talk: Talk, way: int) -> None:
         for inner in stage.feed(event):
             if isinstance(inner, Chunk):
                 content = inner.data[inner.start : inner.end]
-                # Without the handshake nobody knows which direction is the client's.
+                # Without the handshake it is unknown which direction is the client's.
                 is_sent = way != KEYS_OF_ANOTHER and any(content in sent for sent in talk.sent)
                 assert is_sent or content in captured[inner.direction], content
         assert stage.held <= limits[1], stage.held

@@ -114,7 +114,7 @@ def broker_down(scene: Scene) -> None:
 
 
 def lost_without_acks(scene: Scene) -> None:
-    """A broker is killed and comes back while acks=0 are sent: nobody hears of what was lost."""
+    """A broker is killed and comes back while acks=0 are sent: lost records are not reported."""
     topic = scene.topic()
     with scene.capturing():
         settings = {"acks": "0"}

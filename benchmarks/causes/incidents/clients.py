@@ -29,7 +29,7 @@ def connection_per_message(scene: Scene) -> None:
 
 
 def absent_topic(scene: Scene) -> None:
-    """A producer of a topic that nobody created, beside one that works."""
+    """A producer of a topic that does not exist, beside one that works."""
     topic = scene.topic()
     with scene.capturing():
         scene.write("writer", topic, every_ms=100)

@@ -120,7 +120,7 @@ def reset_to_latest(scene: Scene) -> None:
 
 
 def skips(scene: Scene) -> None:
-    """A consumer seeks to the end and commits there: what is between is read by nobody."""
+    """A consumer seeks to the end and commits there: the records between are never read."""
     topic = scene.topic()
     scene.write("early", topic, every_ms=10, burst=10, size=1000, count=4000)
     scene.sleep(6)

@@ -309,7 +309,7 @@ def serve_at(bound: Bound, listener: MetricsListener) -> Server:
 
 
 def app_of(registry: CollectorRegistry) -> Any:
-    """The library's application, which notes for whom a page is made."""
+    """The library's application; it records the scraper that a page is made for."""
     make_page = make_wsgi_app(registry)
 
     def app(environ: dict[str, Any], start_response: Any) -> Any:
