@@ -2,6 +2,8 @@
 
 By name, because Kafka 0.7 uses some of the numbers differently. "Part of the protocol" marks
 codes that healthy clients receive, too; the rest of the sentence says when they are a problem.
+
+Longer than other modules: a table of constants.
 """
 
 from collections.abc import Iterable

@@ -9,6 +9,8 @@ A few bytes can become many rows, so with `feed_from` the stages pause where row
 event completes wait in `_unwritten`, and the records of a large exchange in the `RecordWriter`.
 Waiting items are written first on resumption, so the order of rows is the same with and without
 pauses.
+
+Longer than other modules: the loop calls every stage, and is compiled as one module.
 """
 
 from collections import deque

@@ -11,6 +11,8 @@ Where requests or responses of a session are missing, in whole or in part, its p
 whole capture too. Its positions then have the key LOST, high watermarks that may have been stated
 before are UNSTATED, and columns that depend on them are null. A full fetch request names all
 positions anew.
+
+Longer than other modules: the states PAST, LOST and UNSTATED change together.
 """
 
 from itertools import islice

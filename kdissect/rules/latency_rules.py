@@ -1,4 +1,7 @@
-"""Findings about latency: brokers, followers, the network, quotas; and typical values."""
+"""Findings about latency: brokers, followers, the network, quotas; and typical values.
+
+Longer than other modules: the rules of latency share their thresholds and helpers.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -1,4 +1,7 @@
-"""Packed rows → Arrow record batches, a column at a time; derived columns are computed here."""
+"""Packed rows → Arrow record batches, a column at a time; derived columns are computed here.
+
+Longer than other modules: each derived column is computed here, next to the columns it is made of.
+"""
 
 import json
 import re
