@@ -39,7 +39,7 @@ def taken(items: Iterable[pytest.Item], place: Path) -> Iterator[pytest.Item]:
 
 
 def take(claim: Path) -> bool:
-    """Whether no other process has taken it."""
+    """Return whether no other process has taken it."""
     try:
         claim.touch(exist_ok=False)
     except FileExistsError:

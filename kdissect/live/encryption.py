@@ -35,7 +35,7 @@ NOTHING: Final = Undecrypted({}, 0)
 
 
 class Session(Protocol):
-    """Of a TLS connection."""
+    """TLS session as seen by the poll."""
 
     @property
     def facts(self) -> SessionProperties:

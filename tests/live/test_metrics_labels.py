@@ -27,7 +27,7 @@ def failed(number: int, **more: Any) -> dict[str, Any]:
 
 
 def increase(pages: list[str], name: str) -> float:
-    """What PromQL's increase() is made of: differences of adjacent samples of each series."""
+    """Input of PromQL's increase(): differences of adjacent samples of each series."""
     total = 0.0
     for before, after in pairwise(pages):
         old = {key: value for key, value in samples(before).items() if key[0] == name}

@@ -19,7 +19,7 @@ Scraper = tuple[str, str]  # its address, and its name for itself
 
 
 class FirstPages:
-    """Which series each scraper has had on a page; times are monotonic, in seconds."""
+    """Series that each scraper has had on a page; times are monotonic, in seconds."""
 
     def __init__(self, begun_s: float) -> None:
         self._begun_s = begun_s
