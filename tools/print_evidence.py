@@ -20,10 +20,11 @@ from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.duckdb_tables import sql_of
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
-from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, stored_columns
+from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, PLANS, stored_columns
 from kdissect.rules.evidence import EVIDENCE, expression
 from kdissect.rules.preconditions import SPOKEN
 from kdissect.tables.schemas import TABLES
+from tools.evidence_plans import plans_of
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -42,7 +43,20 @@ def files() -> dict[str, str]:
         for table, columns in columns_read(one).items():
             read.setdefault(table, set()).update(columns)
     needed = {name: stored_columns(name, read[name]) for name in TABLES if name in read}
-    return made | {COLUMNS: json.dumps(needed, indent=1) + "\n", SPOKEN: spoken_text()}
+    return made | {
+        COLUMNS: json.dumps(needed, indent=1) + "\n",
+        SPOKEN: spoken_text(),
+        PLANS: plans_text(answers),
+    }
+
+
+def plans_text(answers: "dict[str, ir.Table]") -> str:
+    """The plans, a node a line."""
+    plans = plans_of(answers)
+    nodes = ",\n".join(
+        json.dumps(node, ensure_ascii=False, separators=(",", ":")) for node in plans["nodes"]
+    )
+    return f'{{"roots":{json.dumps(plans["roots"])},\n"nodes":[\n{nodes}\n]}}\n'
 
 
 def query_of(answer: "ir.Table") -> expressions.Expression:

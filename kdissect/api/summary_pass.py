@@ -22,7 +22,6 @@ from kdissect.rules.finding import Finding
 from kdissect.rules.indicators import Indicators
 from kdissect.rules.preconditions import wanted
 from kdissect.tables.spilled_tables import KeptTables
-from kdissect.tables.unused_memory import give_back
 
 # Tables that the rules need beside those counted.
 TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
@@ -76,23 +75,20 @@ class SummaryPage:
         return self._judged(seen, names) if names else judge(seen)
 
     def _judged(self, seen: Context, names: list[str]) -> list[Finding]:
-        from kdissect.rules.executor import answers
+        from kdissect.rules.planned import evidence
 
-        trouble = self.trouble
+        if self.trouble:
+            return judge(replace(seen, failures=dict.fromkeys(names, self.trouble)))
         try:
-            directory = None if trouble else self.kept.files()
+            with evidence(self.kept, names) as found:
+                return judge(
+                    replace(
+                        seen, evidence=found.rows, failures=found.failures,
+                        more=found.more, unread=found.unread,
+                    )
+                )  # fmt: skip
         except OutputError as error:
-            directory, trouble = None, str(error)
-        give_back()
-        if directory is None:
-            return judge(replace(seen, failures=dict.fromkeys(names, trouble)))
-        with answers(directory, self.kept.columns, names) as found:
-            return judge(
-                replace(
-                    seen, evidence=found.rows, failures=found.failures,
-                    more=found.more, unread=found.unread,
-                )
-            )  # fmt: skip
+            return judge(replace(seen, failures=dict.fromkeys(names, str(error))))
 
 
 def findings(

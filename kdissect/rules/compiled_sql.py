@@ -3,7 +3,7 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kdissect.analysis.engines.ibis_tables import times_of
 from kdissect.rules.evidence_rows import ROWS
@@ -11,6 +11,7 @@ from kdissect.tables.schemas import TABLES
 
 DIRECTORY: Final = Path(__file__).parent / "sql"
 COLUMNS: Final = "columns.json"
+PLANS: Final = "plans.json"
 LIMITED: Final = f" LIMIT {ROWS + 1}\n)\n"  # the end of every query
 NS: Final = "_ns"  # suffix of the nanosecond column beside each time
 
@@ -31,6 +32,12 @@ def whole_query(name: str) -> str:
     if not text.endswith(LIMITED):
         raise ValueError(f"{name}.sql has no limit")
     return text.removesuffix(LIMITED) + "\n)\n"
+
+
+def plans() -> tuple[dict[str, list[int]], list[list[Any]]]:
+    """Name → the node of its rows, and of all rows; and the nodes of the plans."""
+    found = json.loads((DIRECTORY / PLANS).read_text(encoding="utf-8"))
+    return found["roots"], found["nodes"]
 
 
 @cache

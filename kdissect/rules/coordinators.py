@@ -4,10 +4,18 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kdissect.analysis.dimensions import SECOND_NS
-from kdissect.analysis.summary.arrow_columns import integers, is_set, texts
+from kdissect.analysis.summary.arrow_columns import (
+    groups,
+    has_word,
+    integers,
+    is_set,
+    names_and_places,
+    texts,
+)
 
 # Requests that only the coordinator of a group answers without an error, sent as long as a client
 # is a member or commits.
@@ -66,22 +74,21 @@ class Coordinators:
         is_of &= is_set(batch, "response_end")
         if not is_of.any():
             return
-        is_of &= np.isin(texts(batch, "api"), OF_COORDINATORS)
-        is_of &= texts(batch, "outcome") == ANSWERED
+        is_of &= has_word(batch, "api", OF_COORDINATORS)
+        is_of &= has_word(batch, "outcome", (ANSWERED,))
         rows = is_of.nonzero()[0]
         if not len(rows):
             return
-        chosen = batch.take(pa.array(rows))
-        names = zip(texts(chosen, "group_id"), texts(chosen, "client_id"), strict=True)
-        numbers = (
-            integers(chosen, name, 0).tolist()
-            for name in ("connection_id", "request_start", "response_end", "response_packet")
+        asked, answered, packets = (
+            integers(batch, name, 0)
+            for name in ("request_start", "response_end", "response_packet")
         )
-        for (group, client), connection, asked, answered, packet in zip(
-            names, *numbers, strict=True
-        ):
-            key = (group, client or "", connection)
-            found = Answers(1, asked, answered, answered, packet)
+        for key, of in _keys_in_order(batch, rows):
+            first = of[np.argmin(answered[of])]
+            found = Answers(
+                len(of), int(asked[first]), int(answered[first]), int(answered[of].max()),
+                int(packets[first]),
+            )  # fmt: skip
             if key in self._answers:
                 self._answers[key] = self._answers[key].and_also(found)
             elif len(self._answers) < MOST:
@@ -118,6 +125,23 @@ class Coordinators:
                 clients = dict.fromkeys((*known.clients, *move.clients))
                 found[key] = longest._replace(clients=tuple(clients))
         return sorted(found.values(), key=lambda one: (-one.stopped_ns, one.group))
+
+
+def _keys_in_order(
+    batch: pa.RecordBatch, rows: npt.NDArray[np.intp]
+) -> list[tuple[tuple[str, str, int], npt.NDArray[np.intp]]]:
+    """Group, client and connection of rows, each with its rows, in the order of the first ones."""
+    groups_of, group_places = names_and_places(batch, "group_id")
+    clients_of, client_places = names_and_places(batch, "client_id")
+    connections = integers(batch, "connection_id", 0)
+    names = group_places[rows] * len(clients_of) + client_places[rows]
+    found = []
+    for name, some in groups(names):
+        group, client = divmod(int(name), len(clients_of))
+        for connection, few in groups(connections[rows[some]]):
+            key = (groups_of[group], clients_of[client], int(connection))
+            found.append((key, rows[some][few]))
+    return sorted(found, key=lambda one: int(one[1][0]))
 
 
 def _moves_of(group: str, client: str, of: dict[str, Answers]) -> list[Move]:

@@ -61,7 +61,7 @@ def answers(
 def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
     """Keep the rows of an evidence, or why there are none; false when they took too much memory."""
     try:
-        found.rows[name] = list(_rows(connection, query(name), TEXT_LENGTH))
+        found.rows[name] = list(_rows(connection, query(name), is_shortened=True))
     except engine_failures() as error:
         found.failures[name] = reason_of(error)
         return not lacks_memory(error)
@@ -91,21 +91,24 @@ def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> No
 
 
 def _rows(
-    connection: "DuckDBPyConnection", sql: str, most: int | None = None
+    connection: "DuckDBPyConnection", sql: str, is_shortened: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The rows of an answer; texts from the wire are cut to `most` characters."""
+    """The rows of an answer, with texts from the wire as they are or cut."""
     cursor = connection.cursor()
     cursor.execute(sql)
     titles = [column[0] for column in cursor.description or ()]
     while rows := cursor.fetchmany(FETCHED_ROWS):
         for row in rows:
-            yield dict(zip(titles, row, strict=True)) if most is None else _row(titles, row, most)
+            found = dict(zip(titles, row, strict=True))
+            yield shortened(found) if is_shortened else found
 
 
-def _row(titles: Sequence[str], values: Sequence[Any], most: int) -> dict[str, Any]:
+def shortened(row: Row) -> dict[str, Any]:
     """A row of evidence, with texts from the wire cut to what a page can show."""
-    texts = (cut(value, most) if isinstance(value, str) else value for value in values)
-    return dict(zip(titles, texts, strict=True))
+    return {
+        name: cut(value, TEXT_LENGTH) if isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 def _selection(table: str, chosen: Sequence[str]) -> str:

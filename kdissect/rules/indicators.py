@@ -12,6 +12,7 @@ from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.arrow_columns import (
     groups,
     has_text,
+    has_word,
     integers,
     is_set,
     text_groups,
@@ -145,13 +146,12 @@ class Indicators:
         rows = (by_broker & (used <= 1)).nonzero()[0]
         if not len(rows) or len(self._hung_up) >= 2 * MOST_MISMATCHES:
             return
-        chosen = batch.take(pa.array(rows))
         addresses = zip(
-            texts(chosen, "client_ip"), texts(chosen, "broker_ip"),
-            integers(chosen, "broker_port", 0).tolist(), strict=True,
+            texts(batch, "client_ip")[rows], texts(batch, "broker_ip")[rows],
+            integers(batch, "broker_port", 0)[rows].tolist(), strict=True,
         )  # fmt: skip
         for id_, (client, broker, port) in zip(
-            integers(chosen, "connection_id", -1).tolist(), addresses, strict=True
+            integers(batch, "connection_id", -1)[rows].tolist(), addresses, strict=True
         ):
             self._hung_up[id_] = (str(client), f"{broker}:{port}")
 
@@ -166,9 +166,8 @@ class Indicators:
         self.transactional += int(is_set(batch, "transactional_id").sum())
 
     def _add_lookers(self, batch: pa.RecordBatch) -> None:
-        apis = texts(batch, "api")
-        looks = np.isin(apis, LOOKING)
-        asks = apis == "Metadata"
+        looks = has_word(batch, "api", LOOKING)
+        asks = has_word(batch, "api", ("Metadata",))
         for name, rows in text_groups(batch, "client_id"):
             client = name or ""
             if client in self._at_work:
@@ -185,9 +184,8 @@ class Indicators:
         rows = (times >= LONG_DOWNLOAD_NS).nonzero()[0]
         if not len(rows):
             return
-        chosen = batch.take(pa.array(rows))
-        sizes = integers(chosen, "response_size", 0).tolist()
-        found = zip(texts(chosen, "client_id"), times[rows].tolist(), sizes, strict=True)
+        sizes = integers(batch, "response_size", 0)[rows].tolist()
+        found = zip(texts(batch, "client_id")[rows], times[rows].tolist(), sizes, strict=True)
         for name, time_ns, size in found:
             client = name or ""
             if client in self.downloads or len(self.downloads) < MOST_LOOKERS:

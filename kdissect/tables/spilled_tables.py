@@ -28,6 +28,7 @@ class KeptTables:
         self.columns = columns
         self.limit = limit
         self.size = 0
+        self.rows = 0
         self.waiting: list[tuple[str, pa.RecordBatch]] = []
         self.made: Path | None = None
         self.output: ParquetDirectory | None = None
@@ -44,6 +45,7 @@ class KeptTables:
         if table not in self.columns:
             return
         batch = batch.select(list(self.columns[table]))
+        self.rows += batch.num_rows
         if self.output is not None:
             self.output.write(table, batch)
             return

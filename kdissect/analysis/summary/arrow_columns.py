@@ -4,7 +4,7 @@ Reads the buffers, not `to_numpy` or `pyarrow.compute`: the first imports pandas
 takes 30 ms of a start-up of 150.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,20 @@ def has_text(batch: pa.RecordBatch, name: str, part: str) -> npt.NDArray[np.bool
         words = column.to_pylist()
         codes = np.arange(len(words))
     found: npt.NDArray[np.bool_] = np.array([part in (word or "") for word in words], dtype=bool)
+    return found[codes]
+
+
+def has_word(
+    batch: pa.RecordBatch, name: str, wanted: Collection[str | None]
+) -> npt.NDArray[np.bool_]:
+    """Where a text column has one of some texts, or null if None is among them."""
+    column = batch.column(name)
+    if isinstance(column, pa.DictionaryArray):
+        words, codes = _words_and_codes(column)
+    else:
+        words = column.to_pylist()
+        codes = np.arange(len(words))
+    found: npt.NDArray[np.bool_] = np.array([word in wanted for word in words], dtype=bool)
     return found[codes]
 
 

@@ -1,0 +1,57 @@
+"""Evidence by plans, in this process; and by DuckDB where the tables are too large for it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from kdissect.rules.compiled_sql import plans
+from kdissect.rules.evidence_rows import ROWS, Row
+from kdissect.rules.executor import Answers, answers, shortened
+from kdissect.rules.plans.evaluator import Plan
+from kdissect.rules.plans.stored import KeptRelations
+from kdissect.tables.spilled_tables import KeptTables
+from kdissect.tables.unused_memory import give_back
+
+# Rows of all tables: a column of so many takes 16 MB. DuckDB spills what does not fit.
+MOST_ROWS: Final = 2_000_000
+# Fewer rows than this leave what one plan computed to the next.
+FEW_ROWS: Final = 100_000
+
+
+@contextmanager
+def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
+    """The rows of evidence over the tables of a pass."""
+    is_too_large = kept.rows > MOST_ROWS
+    directory = kept.files() if is_too_large or kept.output is not None else None
+    give_back()
+    if directory is not None and is_too_large:
+        with answers(directory, kept.columns, names) as found:
+            yield found
+        return
+    relations = KeptRelations(kept.columns, kept.waiting, directory)
+    roots, nodes = plans()
+    plan = Plan(nodes, relations.relation)
+    yield _planned(plan, roots, names, kept.rows > FEW_ROWS)
+
+
+def _planned(
+    plan: Plan, roots: dict[str, list[int]], names: Iterable[str], is_large: bool
+) -> Answers:
+    rows: dict[str, list[Row]] = {}
+    more: dict[str, Callable[[], Iterator[Row]]] = {}
+    for name in names:
+        limited, every = roots[name]
+        rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
+        if len(rows[name]) > ROWS:
+            more[name] = partial(_all, plan, every, is_large)
+        if is_large:
+            plan.forget()
+    return Answers(rows, {}, more, set())
+
+
+def _all(plan: Plan, number: int, is_large: bool) -> Iterator[dict[str, Any]]:
+    yield from plan.rows(number)
+    if is_large:
+        plan.forget()

@@ -1,0 +1,80 @@
+"""Pairs of rows of two relations with equal keys."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdissect.rules.plans.columns import Array, Column, Flags, combined, unified
+
+
+def pairs(
+    left: Sequence[Column], right: Sequence[Column], nulls_match: Sequence[bool],
+    left_count: int, right_count: int,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Places of rows on both sides whose keys are equal, in the order of the left ones.
+
+    Without keys, each with each. `nulls_match` says of each key whether nulls are equal.
+    """
+    codes, size, usable = _codes(left, right, nulls_match, left_count, right_count)
+    left_rows = np.flatnonzero(usable[:left_count])
+    right_rows = np.flatnonzero(usable[left_count:])
+    left_codes, right_codes = codes[:left_count][left_rows], codes[left_count:][right_rows]
+    order = np.argsort(right_codes, kind="stable")
+    right_rows, right_codes = right_rows[order], right_codes[order]
+    sizes = np.bincount(right_codes, minlength=size)
+    starts = np.cumsum(sizes) - sizes
+    matches = sizes[left_codes]
+    found_left = np.repeat(left_rows, matches)
+    first = np.cumsum(matches) - matches
+    within = np.arange(len(found_left)) - np.repeat(first, matches)
+    return found_left, right_rows[np.repeat(starts[left_codes], matches) + within]
+
+
+def has_match(
+    left: Sequence[Column], right: Sequence[Column], nulls_match: Sequence[bool],
+    left_count: int, right_count: int,
+) -> Flags:  # fmt: skip
+    """The left rows whose keys occur on the right."""
+    codes, size, usable = _codes(left, right, nulls_match, left_count, right_count)
+    there = np.zeros(size, bool)
+    there[codes[left_count:][usable[left_count:]]] = True
+    found: Flags = there[codes[:left_count]] & usable[:left_count]
+    return found
+
+
+def with_unmatched(left: Array, right: Array, left_count: int) -> tuple[Array, Array]:
+    """The pairs, and each row of the left without one paired with -1."""
+    matched = np.zeros(left_count, bool)
+    matched[left] = True
+    if matched.all():
+        return left, right
+    rest = np.flatnonzero(~matched)
+    left = np.concatenate((left, rest))
+    right = np.concatenate((right, np.full(len(rest), -1)))
+    order = np.argsort(left, kind="stable")
+    return left[order], right[order]
+
+
+def _codes(
+    left: Sequence[Column], right: Sequence[Column], nulls_match: Sequence[bool],
+    left_count: int, right_count: int,
+) -> tuple[Array, int, Flags]:  # fmt: skip
+    """Codes of the keys of both sides, one behind the other, and the rows that may match."""
+    usable = np.ones(left_count + right_count, bool)
+    columns = []
+    for one, other, is_equal in zip(left, right, nulls_match, strict=True):
+        column = stacked(one.spread(left_count), other.spread(right_count))
+        if not is_equal and column.valid is not None:
+            usable &= column.valid
+        columns.append(column)
+    codes, size = combined(columns, left_count + right_count)
+    return codes, size, usable
+
+
+def stacked(one: Column, other: Column) -> Column:
+    """The rows of both, one behind the other."""
+    (one, other), words = unified((one, other))
+    valid = None
+    if one.valid is not None or other.valid is not None:
+        valid = np.concatenate((one.known, other.known))
+    return Column(np.concatenate((one.values, other.values)), valid, words)

@@ -1,0 +1,109 @@
+"""Columns of the tables that a pass kept, read when a plan wants them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.analysis.engines.ibis_tables import times_of
+from kdissect.protocol.readers import NULL
+from kdissect.rules.compiled_sql import NS
+from kdissect.rules.plans.columns import Column, Flags, coded
+from kdissect.rules.plans.evaluator import Relation
+from kdissect.tables.batches import arrow_schema, ints_of
+from kdissect.tables.schemas import TABLES
+
+US: Final = 1_000  # ns
+
+
+class KeptRelations:
+    """The tables of a pass as relations: record batches, or files where they are in files."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[str]],
+        waiting: Iterable[tuple[str, pa.RecordBatch]],
+        directory: Path | None = None,
+    ) -> None:
+        self.columns = columns
+        self.directory = directory
+        self.batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in columns}
+        for table, batch in waiting:
+            self.batches[table].append(batch)
+
+    def count(self, table: str) -> int:
+        """The number of rows of a table."""
+        if self.directory is None:
+            return sum(batch.num_rows for batch in self.batches[table])
+        from pyarrow import parquet
+
+        return int(parquet.read_metadata(self.directory / f"{table}.parquet").num_rows)
+
+    def relation(self, table: str) -> Relation:
+        """A table; each column is read when it is wanted."""
+        times = times_of(TABLES[table])
+        names = self.columns[table]
+        made = {name: partial(self._column, table, name) for name in names if name not in times}
+        for name in times:
+            if name in names:
+                made[name] = partial(self._time, table, name, US)
+                made[f"{name}{NS}"] = partial(self._time, table, name, 1)
+        return Relation(self.count(table), made)
+
+    def _chunks(self, table: str, name: str) -> list[pa.Array]:
+        if self.directory is None:
+            return [batch.column(name) for batch in self.batches[table]]
+        from pyarrow import parquet
+
+        path = self.directory / f"{table}.parquet"
+        found = parquet.ParquetFile(path).read(columns=[name], use_threads=False)
+        chunks: list[pa.Array] = found.column(0).chunks
+        return chunks
+
+    def _time(self, table: str, name: str, unit: int) -> Column:
+        found = self._column(table, name)
+        return found if unit == 1 else Column((found.values + unit // 2) // unit, found.valid)
+
+    def _column(self, table: str, name: str) -> Column:
+        chunks = self._chunks(table, name)
+        kind = arrow_schema(TABLES[table], [name]).field(0).type
+        if pa.types.is_dictionary(kind):
+            return _texts(chunks)
+        if pa.types.is_boolean(kind):
+            return _flags(chunks)
+        values = np.concatenate([np.zeros(0, np.int64), *(ints_of(one) for one in chunks)])
+        known = values != NULL
+        valid = None if known.all() else known
+        return Column(values if valid is None else np.where(known, values, 0), valid)
+
+
+def _flags(chunks: Sequence[pa.Array]) -> Column:
+    """A column of booleans."""
+    values = np.concatenate([np.zeros(0, bool), *(_bits(one, 1) for one in chunks)])
+    known = np.concatenate([np.zeros(0, bool), *(_bits(one, 0) for one in chunks)])
+    return Column(values & known, None if known.all() else known)
+
+
+def _bits(array: pa.Array, number: int) -> Flags:
+    """The bits of one of the buffers of a boolean array: of nulls, or of values."""
+    buffer = array.buffers()[number]
+    if buffer is None:  # no nulls
+        return np.ones(len(array), bool)
+    end = array.offset + len(array)
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little", count=end)
+    return bits[array.offset :].astype(bool)
+
+
+def _texts(chunks: Sequence[pa.Array]) -> Column:
+    """A text column with one dictionary for all chunks."""
+    known: dict[str, int] = {}
+    found = []
+    for chunk in chunks:
+        place = [known.setdefault(word, len(known)) for word in chunk.dictionary.to_pylist()]
+        codes = ints_of(chunk.indices)
+        places = np.array(place or [0], np.int64)
+        found.append(np.where(codes == NULL, -1, places[np.maximum(codes, 0)]))
+    return coded(np.concatenate(found) if found else np.zeros(0, np.int64), list(known))
