@@ -134,8 +134,8 @@ def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> None:
         raise OutputError("no space left")
 
-    monkeypatch.setattr(KeptTables.__init__, "__defaults__", (0,))
     for method in ("add", "files"):
+        monkeypatch.setattr(KeptTables.__init__, "__defaults__", (0,))
         monkeypatch.setattr(KeptTables, method, refuse)
         found = findings(CAPTURES / "quickstart.pcapng")
         assert [one.id for one in found] == ["not-asked", "latencies"]

@@ -16,6 +16,8 @@ DENSE: Final = 4
 SPARE: Final = 1_000
 # From so many numbers on hashing is faster than sorting; it imports `pyarrow.compute`, 30 ms.
 MANY: Final = 20_000
+WIDE: Final = 1 << 60
+MOST_CODES: Final = 1 << 62
 
 
 class Words:
@@ -213,54 +215,59 @@ def both(left: Flags | None, right: Flags | None) -> Flags | None:
 
 
 def codes_of(column: Column) -> tuple[Array, int]:
-    """Codes of equal values, the last one for null, and their number."""
+    """Codes of equal values, the last one for null, and how many codes there may be."""
     values = column.values
     if column.words is not None:
-        size = len(column.words.words)
-        codes = values
+        codes, size = values, len(column.words.words)
     elif values.dtype == bool:
         codes, size = values.astype(np.int64), 2
     else:
-        codes, size = dense(values if column.valid is None else np.where(column.valid, values, 0))
+        codes, size = ranged(values if column.valid is None else np.where(column.valid, values, 0))
     if column.valid is not None:
         codes = np.where(column.valid, codes, size)
         size += 1
     return codes, size
 
 
-def dense(values: Array) -> tuple[Array, int]:
-    """Codes of numbers, and how many codes there may be."""
+def ranged(values: Array) -> tuple[Array, int]:
+    """Numbers from 0 on, where their range allows, and its size."""
     if not len(values):
         return values.astype(np.int64), 1
     if values.dtype.kind != "f":
         lowest, highest = int(values.min()), int(values.max())
-        if highest - lowest < DENSE * len(values) + SPARE:
+        if highest - lowest < WIDE:
             return values - lowest, highest - lowest + 1
-    return distinct_codes(values)
+    distinct, codes = distinct_codes(values)
+    return codes, len(distinct)
 
 
-def distinct_codes(values: Array) -> tuple[Array, int]:
-    """Codes of equal numbers, and how many there are; many are hashed in place of sorted."""
+def distinct_codes(values: Array) -> tuple[Array, Array]:
+    """Distinct numbers, and the code of each number; many are hashed in place of sorted."""
     if len(values) < MANY or values.dtype != np.int64:
         distinct, codes = np.unique(values, return_inverse=True)
-        return codes, len(distinct)
+        return distinct, codes
     packed = pa.py_buffer(np.ascontiguousarray(values))
     encoded = pa.Array.from_buffers(pa.int64(), len(values), [None, packed]).dictionary_encode()
-    found = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(values))
-    return found.astype(np.int64), len(encoded.dictionary)
+    codes = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(values))
+    words = encoded.dictionary
+    distinct = np.frombuffer(words.buffers()[1], np.int64, len(words) + words.offset)
+    return distinct[words.offset :], codes.astype(np.int64)
 
 
 def combined(columns: Sequence[Column], count: int) -> tuple[Array, int]:
-    """Codes of equal rows of several columns, and how many codes there may be."""
+    """Codes of equal rows of several columns, and how many codes there may be: few for a row."""
     codes, size = np.zeros(count, np.int64), 1
     for column in columns:
         more, one_size = codes_of(column)
-        if size * one_size > DENSE * count + SPARE:
-            codes, size = dense(codes)
-            if size * one_size >= 1 << 62:
-                more, one_size = dense(more)
-        codes = codes * one_size + more
+        if size * one_size >= MOST_CODES:
+            codes, size = _few(codes)
+        if size * one_size >= MOST_CODES:
+            more, one_size = _few(more)
+        codes = codes * one_size + more if size > 1 else more
         size *= one_size
-        if size > DENSE * count + SPARE:
-            codes, size = distinct_codes(codes)
-    return codes, size
+    return (codes, size) if size <= DENSE * count + SPARE else _few(codes)
+
+
+def _few(codes: Array) -> tuple[Array, int]:
+    distinct, found = distinct_codes(codes)
+    return found, len(distinct)

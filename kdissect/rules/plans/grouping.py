@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kdissect.rules.plans.columns import DENSE, SPARE, Array, Column, combined, distinct_codes
+from kdissect.rules.plans.columns import Array, Column, combined
 
 
 class Groups:
@@ -14,14 +14,10 @@ class Groups:
     def __init__(self, keys: Sequence[Column], count: int) -> None:
         codes, size = combined([key.spread(count) for key in keys], count)
         self.rows = count
-        if size <= DENSE * count + SPARE:
-            there = np.zeros(size, bool)
-            there[codes] = True
-            places = np.cumsum(there) - 1
-            self.labels: Array = places[codes]
-            self.count = int(there.sum())
-        else:
-            self.labels, self.count = distinct_codes(codes)
+        there = np.zeros(size, bool)
+        there[codes] = True
+        self.count = int(np.count_nonzero(there))
+        self.labels: Array = codes if self.count == size else (np.cumsum(there) - 1)[codes]
         if not keys:
             self.count = 1  # one group, also of no rows
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from kdissect.rules.plans.columns import Array, Column, Flags, codes_of, of_words
+from kdissect.rules.plans.columns import Array, Column, Flags, of_words
 from kdissect.rules.plans.grouping import Groups
 
 MOST: Final = np.iinfo(np.int64).max
@@ -139,8 +139,8 @@ def at_largest(groups: Groups, column: Column, key: Column, where: Column | None
 def _distinct(groups: Groups, column: Column, where: Column | None) -> tuple[Array, Array, Column]:
     """Labels and a row for each distinct value of each group, of the rows that count."""
     labels, used = _used(groups, column, where)
-    codes, size = codes_of(used)
-    _, rows = np.unique(labels * size + codes, return_index=True)
+    label = Column(labels)
+    rows = Groups((label, used), len(labels)).first if len(labels) else labels
     return labels[rows], rows, used
 
 
@@ -165,8 +165,7 @@ def collect_distinct(groups: Groups, column: Column, where: Column | None) -> Co
 def quantile(groups: Groups, column: Column, where: Column | None, share: float) -> Column:
     """Interpolated between the two nearest values."""
     labels, used = _used(groups, column, where)
-    order = np.lexsort((used.values, labels))
-    values = used.values[order].astype(np.float64)
+    values = _sorted_in_groups(labels, used.values, groups.count).astype(np.float64)
     sizes = np.bincount(labels, minlength=groups.count)
     starts = np.cumsum(sizes) - sizes
     place = np.maximum(sizes - 1, 0) * share
@@ -180,6 +179,19 @@ def quantile(groups: Groups, column: Column, where: Column | None, share: float)
     return Column(found, None if (sizes > 0).all() else sizes > 0)
 
 
+def _sorted_in_groups(labels: Array, values: Array, count: int) -> Array:
+    """The values in the order of groups, and of values in each."""
+    if len(values) and values.dtype == np.int64:
+        lowest = int(values.min())
+        size = int(values.max()) - lowest + 1
+        if size * count < MOST:
+            keys = np.sort(labels * size + (values - lowest))
+            found: Array = keys % size + lowest
+            return found
+    ordered: Array = values[np.lexsort((values, labels))]
+    return ordered
+
+
 def multiplied_and_added(one: Array, other: Array, more: Array) -> Array:
     """One times other and more, rounded once, as DuckDB interpolates (Dekker's product)."""
     product = one * other
@@ -188,7 +200,8 @@ def multiplied_and_added(one: Array, other: Array, more: Array) -> Array:
     error = ((high * other_high - product) + high * other_low + low * other_high) + low * other_low
     total = product + more
     taken = total - product
-    return total + ((product - (total - taken)) + (more - taken) + error)
+    found: Array = total + ((product - (total - taken)) + (more - taken) + error)
+    return found
 
 
 def _halves(values: Array) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from kdissect.rules.plans.columns import (
     Column,
     Words,
     both,
+    distinct_codes,
     literal,
     mapped,
     mapped_numbers,
@@ -192,7 +193,7 @@ def to_text(column: Column) -> Column:
     if column.words is not None:
         return column
     values = column.values if column.valid is None else column.values[column.valid]
-    distinct, codes = np.unique(values, return_inverse=True)
+    distinct, codes = distinct_codes(values)
     words = Words([str(value) for value in distinct.tolist()])
     if column.valid is None:
         return Column(codes, None, words)
@@ -231,7 +232,7 @@ def _with_suffix(left: Column, right: Column, separator: str) -> Column:
     if not size or not first:  # all rows are null
         return Column(np.zeros(count, np.int64), np.zeros(count, bool), Words([""]))
     pairs = left.values * size + right.values
-    distinct, codes = np.unique(pairs, return_inverse=True)
+    distinct, codes = distinct_codes(pairs)
     texts = [first[one // size] + separator + second[one % size] for one in distinct.tolist()]
     # Different pairs may be the same text.
     return _through_codes(codes, of_words(texts), valid)

@@ -11,12 +11,15 @@ import pyarrow as pa
 from kdissect.analysis.engines.ibis_tables import times_of
 from kdissect.protocol.readers import NULL
 from kdissect.rules.compiled_sql import NS
-from kdissect.rules.plans.columns import Column, Flags, coded
+from kdissect.rules.plans.columns import Array, Column, Flags, coded
 from kdissect.rules.plans.evaluator import Relation
 from kdissect.tables.batches import arrow_schema, ints_of
 from kdissect.tables.schemas import TABLES
 
 US: Final = 1_000  # ns
+# Numbered anew, in their order: rows with equal ones are found without hashing. No answer has them.
+IDS: Final = ("exchange_id", "connection_id")
+KEPT_BYTES: Final = 48_000_000  # of columns that several plans read
 
 
 class KeptRelations:
@@ -30,6 +33,9 @@ class KeptRelations:
     ) -> None:
         self.columns = columns
         self.directory = directory
+        self.ids: dict[str, Array] = {}
+        self.read: dict[tuple[str, str], Column] = {}
+        self.read_bytes = 0
         self.batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in columns}
         for table, batch in waiting:
             self.batches[table].append(batch)
@@ -68,6 +74,32 @@ class KeptRelations:
         return found if unit == 1 else Column((found.values + unit // 2) // unit, found.valid)
 
     def _column(self, table: str, name: str) -> Column:
+        """A column, which is kept for other plans while there is room."""
+        key = (table, name)
+        if key in self.read:
+            return self.read[key]
+        found = self._read(table, name)
+        size = found.values.nbytes + (0 if found.valid is None else found.valid.nbytes)
+        if self.read_bytes + size <= KEPT_BYTES:
+            self.read[key] = found
+            self.read_bytes += size
+        return found
+
+    def _read(self, table: str, name: str) -> Column:
+        found = self._stored(table, name)
+        if name not in IDS:
+            return found
+        return Column(np.searchsorted(self._ids(name), found.values), found.valid)
+
+    def _ids(self, name: str) -> Array:
+        """All ids of exchanges or connections, in order."""
+        if name not in self.ids:
+            tables = [table for table, columns in self.columns.items() if name in columns]
+            found = [self._stored(table, name).values for table in tables]
+            self.ids[name] = np.unique(np.concatenate(found))
+        return self.ids[name]
+
+    def _stored(self, table: str, name: str) -> Column:
         chunks = self._chunks(table, name)
         kind = arrow_schema(TABLES[table], [name]).field(0).type
         if pa.types.is_dictionary(kind):
