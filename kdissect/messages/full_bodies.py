@@ -24,6 +24,12 @@ from kdissect.protocol.readers import NO_LIMIT, ValueBudget
 UUID_SIZE: Final = 16
 RECORDS_FIELDS: Final = ("records", "unaligned_records")
 RECORD_FIELDS: Final = frozenset({"offset", "time_ms", "key", "value", "headers"})
+# A record in JSON has a field of that name; other bodies have none.
+OF_RECORD: Final = '"time_ms": '
+# Fields where records are in nearly all bodies that have them: those are shaped at once.
+RECORDS_AT: Final = frozenset({"topic_data", "responses", "request_data"})
+# APIs with fields of `RECORDS_FIELDS`, or with another API inside.
+WITH_RECORDS: Final = frozenset({0, 1, ENVELOPE, 59, 78})
 CONTROLS: Final = bytes(range(32))
 HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is requested
 
@@ -89,6 +95,8 @@ def _opened(
     if key == ENVELOPE:
         field = "response_data" if is_response else "request_data"
         body[field] = _with_inner_names(body[field], side)
+    if key not in WITH_RECORDS:
+        return body
     budget = unpacking.shown_budget(size)
     opened: Body = _Opener(names, budget, unpacking.limit).opened("", body, None)
     unpacking.settle(budget)
@@ -112,7 +120,45 @@ def body_json(body: Body | None, has_payload: bool, allowance: ValueBudget | Non
     """Format a body of `full_body` as JSON; "" for None."""
     if body is None:
         return ""
-    return json.dumps(jsonable(shaped(body, has_payload), allowance), ensure_ascii=False)
+    if RECORDS_AT.isdisjoint(body):
+        text = _encoded(body, allowance, is_shaped=False)
+        if text is not None:
+            return text
+    body = shaped(body, has_payload)
+    text = _encoded(body, allowance, is_shaped=True)
+    if text is not None:
+        return text
+    return json.dumps(jsonable(body, allowance), ensure_ascii=False)
+
+
+def _encoded(body: Body, allowance: ValueBudget | None, is_shaped: bool) -> str | None:
+    """Format a body as it is; None, and nothing charged, where it has what JSON has not.
+
+    The encoder is C and asks for bytes only, which are charged as by `jsonable`. None, too, for
+    records that are not shaped.
+    """
+    before = None if allowance is None else (int(allowance.left), int(allowance.left_out))
+    text: str | None
+    try:
+        text = json.dumps(
+            body,
+            ensure_ascii=False,
+            allow_nan=False,
+            default=lambda value: _bytes_only(value, allowance),
+        )
+    except (TypeError, ValueError):
+        text = None
+    if text is not None and not is_shaped and OF_RECORD in text:
+        text = None
+    if text is None and allowance is not None and before is not None:
+        allowance.left, allowance.left_out = before
+    return text
+
+
+def _bytes_only(value: Any, allowance: ValueBudget | None) -> Any:
+    if not isinstance(value, bytes):
+        raise TypeError(type(value).__name__)
+    return jsonable(value, allowance)
 
 
 def shaped(value: Any, has_payload: bool) -> Any:
