@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import drawn
 from kdissect.api.reading import run_over
-from kdissect.api.summary import TABLES_OF_RULES
+from kdissect.api.summary_pass import TABLES_OF_RULES
 from kdissect.pipeline import Options
 from kdissect.rules import planned
 from kdissect.rules.compiled_sql import columns_needed, names, plans
@@ -74,7 +74,7 @@ def test_every_plan_is_evaluated_without_rows() -> None:
 
 def test_the_page_of_a_small_capture_starts_neither_duckdb_nor_pandas() -> None:
     program = (
-        "import sys, kdissect.api.summary as summary\n"
+        "import sys, kdissect.api.summary_pass as summary\n"
         f"found = summary.findings({str(CAPTURES / 'quickstart.pcapng')!r}, asks_all=True)\n"
         "print(len(found) > 3, {'duckdb', 'pandas', 'ibis'} & set(sys.modules))"
     )
