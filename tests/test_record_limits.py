@@ -5,11 +5,11 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from kdissect.messages.unpacking import Unpacking
 
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.full_bodies import full_body
 from kdissect.messages.records import (
     SHOWN_LIMIT,
