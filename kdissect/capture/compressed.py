@@ -21,8 +21,8 @@ INPUT_SIZE: Final = 1 << 16
 # Uncompressed bytes requested at a time: the amount lost before the place where a file is damaged.
 OUTPUT_SIZE: Final = 1 << 16
 # zstandard returns all output of its input, so the input size bounds the output: a block of 128 KiB
-# may be written in 4 bytes, 2 KiB make 64 MiB at worst.
-ZSTD_INPUT_SIZE: Final = 1 << 11
+# may be written in 4 bytes, 512 bytes make 16 MiB at worst.
+ZSTD_INPUT_SIZE: Final = 1 << 9
 # Memory that a zstd frame may request: enough for `zstd --ultra --long=27`, and no more.
 ZSTD_WINDOW_SIZE: Final = 1 << 27
 # The same for xz, whose dictionary may have 4 GiB: `xz -9` needs 65 MiB.
