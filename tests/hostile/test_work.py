@@ -7,6 +7,7 @@ import pytest
 
 from tests.hostile.catalogue import HOSTILE
 from tests.hostile.counting import GROWTH, IS_COMPILED, dissect, lines, small_bounds
+from tests.hostile.messages import MESSAGES
 from tests.hostile.paths import WAYS
 from tests.hostile.searches import SEARCHES
 from tests.seeds import SEED
@@ -15,6 +16,9 @@ SMALL = 24_000
 # A capture is doubled until it takes so many lines: three sizes, or up to six.
 ENOUGH = 2_000_000
 FEWEST, MOST = 3, 6
+# Messages are a third of a capture of up to 180 kB; of them the third is cut by its end. A larger
+# one has more, and another share of them whole.
+OF_THIRDS = {one.__name__ for one in MESSAGES}
 # What a run takes, whatever is in it.
 BASE = 40_000
 # A byte of a message that is passed over whole takes less than a line.
@@ -52,7 +56,8 @@ def counted(name: str, seed: int, size: int, *, windows: bool = True) -> int:
 def growing_counts(name: str, seed: int) -> list[int]:
     """Lines at doubling sizes, up to one at which a square shows whatever each byte takes."""
     counts: list[int] = []
-    while len(counts) < FEWEST or (counts[-1] < ENOUGH and len(counts) < MOST):
+    most = FEWEST if name in OF_THIRDS else MOST
+    while len(counts) < FEWEST or (counts[-1] < ENOUGH and len(counts) < most):
         counts.append(counted(name, seed, SMALL << len(counts)))
     return counts
 
