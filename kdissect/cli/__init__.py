@@ -31,6 +31,9 @@ class Ending:
 
 def main() -> int:
     """Run the command line on sys.argv; return the exit code of the process."""
+    from kdissect.cli.standard_streams import prepare
+
+    prepare()
     ending = Ending()
     if not atexit._ncallbacks():
         # The first handler is called last; those of a debugger or profiler would be skipped.

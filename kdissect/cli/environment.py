@@ -1,7 +1,6 @@
 """Version and environment of this kdissect."""
 
 import importlib.util
-import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
@@ -32,10 +31,3 @@ def require_extra(feature: str, extra: str, module: str) -> None:
     """Exit with one line that names the extra to install when `module` is missing."""
     if importlib.util.find_spec(module) is None:
         raise MissingExtra(feature, extra)
-
-
-def silence_stdout() -> None:
-    """Redirect the interpreter's final flush to nothing, after the reader of stdout has gone."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)

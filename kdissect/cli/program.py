@@ -12,7 +12,8 @@ from typing import Final, NoReturn
 
 import click
 
-from kdissect.cli.environment import silence_stdout, version_text
+from kdissect.cli.environment import version_text
+from kdissect.cli.standard_streams import discard_unwritable, silence_stdout
 from kdissect.errors import DecodeError, KdissectError
 
 FOUND: Final = 0
@@ -147,6 +148,7 @@ def run(arguments: list[str] | None = None) -> int:
         from kdissect.text.escape import escaped
 
         click.echo(f"kdissect: {escaped(str(error))}", err=True)
+        discard_unwritable()
         return FAILED
 
 
