@@ -12,10 +12,10 @@ from kdissect.rules.executor import Answers, answers, shortened
 from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.tables.spilled_tables import KeptTables
-from kdissect.tables.unused_memory import give_back
+from kdissect.tables.unused_memory import give_back, trim
 
-# Rows of all tables: a column of so many takes 16 MB. DuckDB spills what does not fit.
-MOST_ROWS: Final = 2_000_000
+# Rows of all tables: plans take up to 600 bytes for each. DuckDB spills what does not fit.
+MOST_ROWS: Final = 500_000
 # Fewer rows than this leave what one plan computed to the next.
 FEW_ROWS: Final = 100_000
 
@@ -48,6 +48,7 @@ def _planned(
             more[name] = partial(_all, plan, every, is_large)
         if is_large:
             plan.forget()
+            trim()
     return Answers(rows, {}, more, set())
 
 

@@ -9,6 +9,11 @@ import pyarrow as pa
 def give_back() -> None:
     """Return unused memory to the system, as far as possible."""
     gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """Return what was freed and is kept by the allocators."""
     pa.default_memory_pool().release_unused()
     try:
         trim = ctypes.CDLL(None).malloc_trim

@@ -87,10 +87,11 @@ class Plan:
         """The values of a node over the rows of its relation."""
         number = argument["n"]
         if number not in self.values:
-            self.values[number] = Values(self, self._field, self.value, self._reduced).of(number)
+            self.values[number] = Values(self, self.field, self.value, self._reduced).of(number)
         return self.values[number]
 
-    def _field(self, relation: int, name: str) -> Column:
+    def field(self, relation: int, name: str) -> Column:
+        """A column of a relation."""
         return self.relation(relation).column(name)
 
     def _reduced(self, name: str, arguments: Sequence[Any]) -> Column:
@@ -172,21 +173,11 @@ class Plan:
         found = self.relation(parent["n"])
         keys = {name: self.value(one).spread(found.count) for name, one in groups["d"]}
         made = Groups(list(keys.values()), found.count)
-        reduced: dict[int, Column] = {}
-
-        def value(argument: Any) -> Column:
-            number = argument["n"]
-            if number not in reduced:
-                reduced[number] = Values(self, self._field, value, reduction).of(number)
-            return reduced[number]
-
-        def reduction(name: str, arguments: Sequence[Any]) -> Column:
-            return self.reduced(made, name, arguments)
-
+        metric = Reduced(self, made)
         columns: dict[str, Callable[[], Column]] = {
             name: partial(key.take, made.first) for name, key in keys.items()
         }
-        columns |= {name: partial(value, one) for name, one in metrics["d"]}
+        columns |= {name: partial(metric.value, one) for name, one in metrics["d"]}
         return Relation(made.count, columns)
 
     def reduced(self, groups: Groups, name: str, arguments: Sequence[Any]) -> Column:
@@ -362,7 +353,7 @@ class Chain:
             left, right = arguments
             if self.plan._relation_of(left["n"]) == number:
                 left, right = right, left
-            column = Values(self.plan, self.plan._field, self.plan.value, self.plan._reduced).of(
+            column = Values(self.plan, self.plan.field, self.plan.value, self.plan._reduced).of(
                 right["n"]
             )
             equal.append((self.value(left), column, name == "IdenticalTo"))
@@ -380,6 +371,26 @@ class Chain:
         for predicate in predicates:
             kept &= scalars.flags(pairs.value(predicate))
         return np.flatnonzero(kept)
+
+
+class Reduced:
+    """Values of groups: of reductions, and of what is computed from them."""
+
+    def __init__(self, plan: Plan, groups: Groups) -> None:
+        self.plan = plan
+        self.groups = groups
+        self.made: dict[int, Column] = {}
+
+    def value(self, argument: Any) -> Column:
+        """The values of a node, one for each group."""
+        number = argument["n"]
+        if number not in self.made:
+            values = Values(self.plan, self.plan.field, self.value, self._reduction)
+            self.made[number] = values.of(number)
+        return self.made[number]
+
+    def _reduction(self, name: str, arguments: Sequence[Any]) -> Column:
+        return self.plan.reduced(self.groups, name, arguments)
 
 
 class Values:
