@@ -29,7 +29,7 @@ from benchmarks.workloads import ROOT, made
 
 ACCEPTED = ROOT / "benchmarks" / "instructions.json"
 SEED = ROOT / "captures" / "quickstart.pcapng"
-TOLERANCE = 0.03
+TOLERANCE = 0.02
 COMPILER = re.compile(rb"(?:GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
 
 
