@@ -26,8 +26,8 @@ if os.environ.get("CI"):
 SWEEP = os.environ.get("KDISSECT_SWEEP", "4")
 # Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
 CASES = os.environ.get("KDISSECT_CASES", "")
-# `make check` leaves out what takes long, as `tools.costly_tests` has found; "1" does not.
-IS_COSTLY_RUN = os.environ.get("KDISSECT_COSTLY", "") == "1"
+# Share of the tests that take long, as `tools.costly_tests` has found, that is drawn then, up to 1.
+COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
 JAVA = {"java", "spark"}  # fixtures that start one
 LANES = os.environ.get("KDISSECT_LANES", "")
@@ -42,7 +42,8 @@ def pytest_report_header() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print which cases of sweeps were run, and the seed that draws them again."""
     if CASES:
-        terminalreporter.write_line(f"{CASES} cases of each test, KDISSECT_SEED={SEED}")
+        share = f"{COSTLY_SHARE:.0%} of the costly tests, " if COSTLY_SHARE else ""
+        terminalreporter.write_line(f"{share}{CASES} cases of each test, KDISSECT_SEED={SEED}")
         return
     cases = "all cases" if SWEEP == "all" else f"{SWEEP} cases of each, KDISSECT_SEED={SEED}"
     terminalreporter.write_line(f"sweeps: {cases}")
@@ -50,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw the cases of sweeps, which are tests of every capture, generator or command."""
-    if CASES and not IS_COSTLY_RUN:
+    if CASES and COSTLY_SHARE < 1:
         leave_out_costly(config, items)
     if SWEEP == "all" and not CASES:
         return
@@ -76,11 +77,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
-    costly = set(COSTLY.read_text().split())
+    """Draw a share of the costly tests; leave out the others, and those that start a JVM."""
+    chance = random.Random(SEED)
+    costly = sorted(COSTLY.read_text().split())
+    most = round(COSTLY_SHARE * len(costly))
+    not_drawn = set(chance.sample(costly, len(costly) - most))
     left_out = [
         item
         for item in items
-        if item.nodeid.partition("[")[0] in costly or JAVA & set(getattr(item, "fixturenames", ()))
+        if item.nodeid.partition("[")[0] in not_drawn
+        or JAVA & set(getattr(item, "fixturenames", ()))
     ]
     config.hook.pytest_deselected(items=left_out)
     chosen = {id(item) for item in left_out}
