@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -164,6 +164,9 @@ coverage-protocol: $(VENV)/.developer ## say what proves each layout: vectors, c
 docs: $(VENV)/.developer ## print the reference pages, and the SQL of findings, from the code
 	$(BIN)/python -m tools.print_docs
 	$(BIN)/python -m tools.print_evidence
+
+man: $(VENV)/.developer ## write the man pages of all commands into build/man
+	$(BIN)/python -m tools.man_pages
 
 notebooks: $(VENV)/.developer ## run the notebooks and write their outputs anew; look at the plots
 	$(BIN)/python -m tools.notebooks

@@ -11,9 +11,12 @@ KdissectError
 │   ├── UnknownApi                no layout for this API key and version
 │   └── CorruptRecords            an inconsistent record batch or message set
 │       └── DecompressionLimit    decompresses to more than the limit
+├── InvalidArgument               an unknown name, an invalid condition, options that contradict
+│   └── MissingExtra              a feature whose optional packages are not installed
 ├── DatasetError                  unexpected files in a dataset or a directory of tables
 ├── EncodingError                 invalid bytes of a state, a boundary state or a task's answer
-├── OutputError                   the destination exists, is full, or is not writable
+├── OutputError                   the destination is full or not writable
+│   └── OutputExists              the destination exists and may not be overwritten
 ├── StoreError                    an object store or HDFS failed; a retry may succeed
 └── SchemaError                   kdissect's own data files are wrong
 """
@@ -25,6 +28,10 @@ HEXDUMP_ROW = 16
 
 class KdissectError(Exception):
     """Base class of all exceptions that kdissect raises deliberately."""
+
+
+class InvalidArgument(KdissectError):
+    """An argument that cannot be: an unknown name, an invalid condition, contradicting options."""
 
 
 class CaptureError(KdissectError):
@@ -130,6 +137,10 @@ class EncodingError(KdissectError):
 
 class OutputError(KdissectError):
     """The destination exists already, is full, or cannot be written."""
+
+
+class OutputExists(OutputError):
+    """The destination exists, and may not be overwritten."""
 
 
 class StoreError(KdissectError):

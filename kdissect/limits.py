@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
+from kdissect.text.suggestions import known_words
 
 MIB: Final = 1 << 20
 # socket.request.max.bytes is 100 MiB; a response may carry as much plus a header.
@@ -100,10 +101,10 @@ def parse_limits(texts: Iterable[str]) -> Limits:
     for text in texts:
         name, _, value = text.partition("=")
         if name not in Limits._fields:
-            raise KdissectError(f"no limit {name!r}; there are: {', '.join(Limits._fields)}")
+            raise InvalidArgument(f"no limit {name!r}; {known_words(name, Limits._fields)}")
         number = parse_number(value)
         if number < 0:
-            raise KdissectError(f"limit {text!r} is not NAME=NUMBER, with K, M or G behind it")
+            raise InvalidArgument(f"limit {text!r} is not NAME=NUMBER, with K, M or G behind it")
         values[name] = number
     return Limits(**values)
 

@@ -14,7 +14,7 @@ from kdissect.capture.blocks import TLS_KEY_LOG, Secrets
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissection.dissector import Dissector
 from kdissect.dissection.options import Options as Options
-from kdissect.errors import KdissectError, Problem
+from kdissect.errors import InvalidArgument, KdissectError, Problem
 from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.memory_budget import MemoryBudget
@@ -22,6 +22,7 @@ from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import TABLES
+from kdissect.text.suggestions import known_words
 from kdissect.tls.cryptography_package import has_package, missing_text
 from kdissect.tls.keylog import KeyLog, read_keylog
 
@@ -170,7 +171,7 @@ def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
     keys = KeyLog()
     for path in [keylog] if isinstance(keylog, str | Path) else keylog:
         if not has_package():
-            raise KdissectError(missing_text())
+            raise InvalidArgument(missing_text())
         read_keylog(path, keys)
     return keys
 
@@ -259,7 +260,7 @@ def dialect_of(protocol: str) -> int:
         return AUTO
     if protocol not in PROTOCOLS:
         names = ", ".join(("auto", *PROTOCOLS))
-        raise KdissectError(f"no protocol {protocol!r}; there are: {names}")
+        raise InvalidArgument(f"no protocol {protocol!r}; there are: {names}")
     return PROTOCOLS.index(protocol)
 
 
@@ -288,8 +289,8 @@ def make_balance(dissector: Dissector) -> Balance:
 def check_columns(table: str, columns: Sequence[str]) -> None:
     """Raise KdissectError unless the table exists and has these columns."""
     if table not in TABLES:
-        raise KdissectError(f"no table {table!r}; there are: {', '.join(TABLES)}")
+        raise InvalidArgument(f"no table {table!r}; {known_words(table, TABLES)}")
     names = [column.name for column in TABLES[table].columns]
     for name in columns:
         if name not in names:
-            raise KdissectError(f"no column {name!r} in {table}; there are: {', '.join(names)}")
+            raise InvalidArgument(f"no column {name!r} in {table}; {known_words(name, names)}")

@@ -12,9 +12,11 @@ import click
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.compare import comparison
 from kdissect.analysis.question import Question
+from kdissect.cli.help import ALL
 from kdissect.cli.program import ANALYSES, COMMANDS, program
 from kdissect.rules.catalogue import KINDS
 from kdissect.tables.schemas import TABLES, Table
+from tools.json_schema import schema_page
 from tools.metrics_page import metrics_page
 from tools.protocol_page import protocol_page
 from tools.tutorial_page import tutorial_page
@@ -30,6 +32,9 @@ TWINS = {
     "spans": ("kdissect.spans.exporting.write_spans", "spans"),
     "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
+    "tables": ("kdissect.tables.schemas.TABLES", "one-table"),
+    "sql": ("kdissect.api.querying.query", "sql"),
+    "completion": ("kdissect.cli.program.program", "the-command-line"),
     "compare": ("kdissect.compare", "two-captures-compared"),
     "live": ("kdissect.watch", "live"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
@@ -106,9 +111,12 @@ def command_line_page() -> str:
         "",
         "Printed from the commands' own help by `make docs`; do not edit.",
         "",
-        "Data goes to stdout, everything else to stderr. Exit codes: 0 found, 1 nothing found,",
-        "2 error, 130 interrupted (what had been read is shown). A reader of stdout that goes away",
-        "is success.",
+        "Data goes to stdout, everything else to stderr. Exit codes: 0 answered, also by",
+        "no rows; 1 something could not be read or written; 2 the command line is wrong; 3 what",
+        "`--fail-on` names was found; 130 interrupted (what had been read is shown). A reader of",
+        "stdout that goes away is success.",
+        "",
+        "What is printed here is `--help-all`; `--help` is a screen.",
         "",
         "## kdissect",
         "",
@@ -134,6 +142,7 @@ def help_block(command: click.Command, name: str) -> list[str]:
     context = click.Context(
         command, info_name=name, terminal_width=HELP_WIDTH, help_option_names=["-h", "--help"]
     )
+    context.meta[ALL] = True
     return ["```", *command.get_help(context).splitlines(), "```"]
 
 
@@ -146,6 +155,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "summary.md": summary_page,
     "metrics.md": metrics_page,
     "tutorial.md": tutorial_page,
+    "json.schema.json": schema_page,
 }
 
 

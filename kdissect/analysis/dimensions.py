@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.question import DURATION, NAMES, Option, Tables
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
+from kdissect.text.suggestions import known_words
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -52,6 +53,17 @@ DIMENSIONS: Final = {
 }  # fmt: skip
 
 
+# Columns of the tables → the dimensions of the same meaning.
+COLUMNS: Final = {
+    "client_id": "client",
+    "connection_id": "connection",
+    "group_id": "group",
+    "rack_id": "rack",
+    "sasl_user": "user",
+    "transactional_id": "transaction",
+}
+
+
 def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
     """The option `by` of a question that also has dimensions of its own."""
     return group_option(default, tuple(dict.fromkeys((*own, *DIMENSIONS))))
@@ -76,7 +88,8 @@ def check_names(by: Sequence[str], known: Iterable[str] = DIMENSIONS) -> None:
     """Raise KdissectError for an unknown dimension."""
     for name in by:
         if name not in known:
-            raise KdissectError(f"cannot group by {name!r}; there are {', '.join(known)}")
+            meant = COLUMNS.get(name, name)
+            raise InvalidArgument(f"cannot group by {name!r}; {known_words(meant, known)}")
 
 
 def in_order(rows: "ir.Table", by: Sequence[str], *first: "ir.Value") -> "ir.Table":

@@ -49,7 +49,10 @@ class Question(NamedTuple):
     """One analysis. `title` is the question in a sentence, `tables` its input.
 
     `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
-    question's own dimensions. `turns` are options that select another question.
+    question's own dimensions. `turns` are options that select another question. `derived` are
+    columns of exchanges that the question works out for others, which a condition over exchanges
+    would lose: it belongs to the answer. `severities` has a column and the severity of its values,
+    for --fail-on.
     """
 
     name: str
@@ -61,3 +64,5 @@ class Question(NamedTuple):
     examples: tuple[str, ...] = ()
     dimensions: tuple[Column, ...] = ()
     turns: tuple[Turn, ...] = ()
+    derived: tuple[str, ...] = ()
+    severities: "tuple[str, Mapping[str, str]] | None" = None

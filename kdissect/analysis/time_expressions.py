@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, time
 from typing import Final
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 
 UNITS: Final = {
     "ns": 1,
@@ -50,7 +50,7 @@ def range_of(text: str, first_ns: int, last_ns: int) -> tuple[int, int]:
     from_ns = moment_of(start, first_ns, last_ns) if start else first_ns
     to_ns = moment_of(end, first_ns, last_ns) if end else last_ns + 1
     if from_ns >= to_ns:
-        raise KdissectError(f"{text!r} ends before it begins")
+        raise InvalidArgument(f"{text!r} ends before it begins")
     return from_ns, to_ns
 
 
@@ -72,7 +72,7 @@ def moment_of(text: str, first_ns: int, last_ns: int) -> int:
             return date_ns(text)
     except ValueError:
         pass  # like 14:75, or the 31st of February
-    raise KdissectError(f"{text!r} is no moment: {MEANT}")
+    raise InvalidArgument(f"{text!r} is no moment: {MEANT}")
 
 
 def on_the_day(text: str, first_ns: int, last_ns: int) -> int:

@@ -18,8 +18,9 @@ from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, session_fo
 from kdissect.api.writing import write
 from kdissect.capture.files import Source
 from kdissect.dataset.locations import stored_places
-from kdissect.errors import KdissectError
-from kdissect.sql.conditions import check_condition
+from kdissect.errors import InvalidArgument
+from kdissect.sql.conditions import check_condition, columns_in
+from kdissect.text.suggestions import did_you_mean, known_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,12 +91,16 @@ def analyse(
     known = {option.name: option for option in question.options}
     if unknown := options.keys() - known.keys():
         there = ", ".join(known)
-        raise KdissectError(f"{question.name} has no option {min(unknown)!r}; it has {there}")
+        meant = did_you_mean(min(unknown), known)
+        raise InvalidArgument(
+            f"{question.name} has no option {min(unknown)!r}; {meant}it has {there}"
+        )
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
     asked = {*question.tables, *tables_for(by)}
     if where:
         check_condition(where, "--where", askable(asked))
+        check_derived(question, where)
     with (
         places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
         noticing(places),
@@ -104,6 +109,15 @@ def analyse(
         check_taps(by, places)
         found = ask(question, tables, options)
     return answer_of(question, found, having, balance)
+
+
+def check_derived(question: Question, where: str) -> None:
+    """Raise InvalidArgument for a condition that would leave out what the question needs."""
+    if lost := sorted(columns_in(where) & set(question.derived)):
+        raise InvalidArgument(
+            f"--where {where!r}: {question.name} works out {lost[0]} of exchanges that do not say "
+            f"it, so a condition over exchanges would lose them; say --having {where!r}"
+        )
 
 
 def answer_of(
@@ -127,14 +141,14 @@ def from_rollups(
     from kdissect.spark.rollup_reading import answer_of_rollups
 
     if name != "latency":
-        raise KdissectError(f"rollups answer latency, not {name}")
+        raise InvalidArgument(f"rollups answer latency, not {name}")
     if unknown := options.keys() - {"by", "of", "window"}:
-        raise KdissectError(f"latency of rollups has no option {min(unknown)!r}")
+        raise InvalidArgument(f"latency of rollups has no option {min(unknown)!r}")
     by, of = options.get("by", ("api",)), options.get("of", "latency")
     asked = asked_of_rollups(by, of, options.get("window"), where)
     places = stored_places(source)
     if not places:
-        raise KdissectError("rollups are of datasets, and this is none")
+        raise InvalidArgument("rollups are of datasets, and this is none")
     spark = session_for(session) if takes_spark(engine, places, (), notice) else None
     return answer_of_rollups(places, asked, spark, notice)
 
@@ -143,13 +157,13 @@ def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]
     """The question, or the one that an option turns it into; raises KdissectError."""
     question = QUESTIONS.get(name)
     if question is None:
-        raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
+        raise InvalidArgument(f"no question {name!r}; {known_words(name, QUESTIONS)}")
     for turn in question.turns:
         if turn.option.name in options:
             others = {key: value for key, value in options.items() if key != turn.option.name}
             instead = QUESTIONS[turn.question]
             if lost := others.keys() - {option.name for option in instead.options}:
-                raise KdissectError(
+                raise InvalidArgument(
                     f"{name}: {turn.option.name!r} gives single exchanges, "
                     f"{min(lost)!r} groups them: say either"
                 )
@@ -176,4 +190,4 @@ def check_taps(by: Sequence[str], places: Sequence[Place]) -> None:
     """Raise KdissectError for taps and days of a source that is not a dataset."""
     for name in by:
         if name in TAP_COLUMNS and not any(place.is_dataset for place in places):
-            raise KdissectError(f"cannot group by {name!r}: only datasets have it")
+            raise InvalidArgument(f"cannot group by {name!r}: only datasets have it")

@@ -16,7 +16,7 @@ from kdissect.analysis.time_expressions import is_moment, is_range, moment_of, r
 from kdissect.api.answers import Answer, check_taps, places_of
 from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, takes_spark
 from kdissect.capture.files import Source
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.sql.conditions import check_condition
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def compare(
     check_options(options)
     is_within = at is not None or before is not None or after is not None
     if is_within == (other is not None):
-        raise KdissectError("compare needs two sources, or one with at, before or after")
+        raise InvalidArgument("compare needs two sources, or one with at, before or after")
     by = options.get("by", ())
     names = tuple({*QUESTION.tables, *tables_for(by)})
     if where:
@@ -146,7 +146,7 @@ def check_options(options: dict[str, Any]) -> None:
     """Raise KdissectError for an unknown option or dimension."""
     known = [option.name for option in QUESTION.options]
     if unknown := options.keys() - set(known):
-        raise KdissectError(f"compare has no option {min(unknown)!r}; it has {', '.join(known)}")
+        raise InvalidArgument(f"compare has no option {min(unknown)!r}; it has {', '.join(known)}")
     check_names(options.get("by", ()), CHOICES)
 
 
@@ -162,7 +162,7 @@ def chosen(
     ends = whole.first_ns, whole.last_ns
     if at is not None:
         if before is not None or after is not None:
-            raise KdissectError("at divides the source: before and after do not go with it")
+            raise InvalidArgument("at divides the source: before and after do not go with it")
         moment = moment_of(at, *ends)
         return time_choice(whole.first_ns, moment), time_choice(moment, whole.last_ns + 1)
     first = choice_of("before", before, asked, places, whole)
@@ -179,11 +179,11 @@ def choice_of(
     if is_range(text):
         return time_choice(*range_of(text, whole.first_ns, whole.last_ns))
     if is_moment(text.strip()):
-        raise KdissectError(f"{name} {text!r} is a moment: say at, or a range like {text}..")
+        raise InvalidArgument(f"{name} {text!r} is a moment: say at, or a range like {text}..")
     try:
         side_of(asked, places, text)
     except KdissectError as error:
-        raise KdissectError(str(error).replace("--where", name, 1)) from error
+        raise type(error)(str(error).replace("--where", name, 1)) from error
     return Choice(text)
 
 
@@ -216,12 +216,12 @@ def chosen_side(
         side_of(asked, places, both(choice.condition, where)).exchanges if where else own.exchanges
     )
     if not whole.exchanges:
-        raise KdissectError(f"there is nothing {name}: the source has no requests")
+        raise NothingToCompare(f"there is nothing {name}: the source has no requests")
     if not count and own.exchanges:
         raise NothingToCompare(f"there is nothing {name}: no request meets {where!r}")
     if not count:
         there = f"{written(whole.first_ns)} to {written(whole.last_ns)}"
-        raise KdissectError(f"there is nothing {name}: the source is from {there}")
+        raise InvalidArgument(f"there is nothing {name}: the source is from {there}")
     if choice.times is None:
         return own._replace(exchanges=count)
     start, end = choice.times

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.text import human
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def takes_spark(
 ) -> bool:
     """Return whether Spark is used."""
     if engine not in ENGINES:
-        raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+        raise InvalidArgument(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if engine != AUTO:
         return engine == SPARK
     from kdissect.analysis.engines.stored_tables import stored_size

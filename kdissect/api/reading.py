@@ -9,10 +9,11 @@ from kdissect.capture.files import Source
 from kdissect.checkpoint.run_choice import make_run
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.dataset.locations import stored_places
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.pipeline import Balance, Options, Run, check_columns
 from kdissect.sql.row_filter import filtered
 from kdissect.tables.batches import arrow_schema
+from kdissect.tables.ordering import Key, check_keys, first_rows, keys_of
 from kdissect.tables.pandas_frames import pandas_frame
 from kdissect.tables.schemas import TABLES
 
@@ -47,16 +48,19 @@ class Reading:
         columns: Sequence[str] | None,
         where: str | None,
         limit: int | None,
+        sort: "str | Sequence[str | Key]",
         options: Mapping[str, Any],
     ) -> None:
         check_columns(table, columns or ())
         if limit is not None and limit < 0:
-            raise KdissectError(f"limit is a number of rows, not {limit}")
+            raise InvalidArgument(f"limit is a number of rows, not {limit}")
         self.source = source
         self.table = table
         self.columns = list(columns) if columns is not None else None
         self.where = where
         self.limit = limit
+        self.keys = keys_of(sort)
+        check_keys(self.keys, [column.name for column in TABLES[table].columns], table)
         self.options = options
         self._run: Run | StoredRun | None = None
 
@@ -66,7 +70,18 @@ class Reading:
         return None if self._run is None else self._run.balance
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The record batches, in bounded memory."""
+        """The record batches, in bounded memory; sorted rows are held, `limit` of them."""
+        if not self.keys:
+            yield from self._in_order_of_time()
+            return
+        schema = arrow_schema(TABLES[self.table])
+        every = Reading(self.source, self.table, None, self.where, None, (), {**self.options})
+        rows = first_rows(every, self.keys, self.limit, schema)
+        self._run = every._run
+        for batch in rows.to_batches():
+            yield batch if self.columns is None else batch.select(self.columns)
+
+    def _in_order_of_time(self) -> Iterator[pa.RecordBatch]:
         if self.limit == 0:
             return
         if self.where:
@@ -110,12 +125,14 @@ def read(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     limit: int | None = None,
+    sort: "str | Sequence[str | Key]" = (),
     **options: Any,
 ) -> Reading:
     """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
 
     `source` may also be directories of live captures or of datasets. `where` is an SQL condition
-    over the table's columns, `limit` a number of rows, at which reading stops. Other
-    keywords are those of `Options`.
+    over the table's columns, `limit` a number of rows, at which reading stops, `sort`
+    columns like "latency_ns:desc" that order the rows before. Other keywords are those of
+    `Options`.
     """
-    return Reading(source, table, columns, where, limit, options)
+    return Reading(source, table, columns, where, limit, sort, options)

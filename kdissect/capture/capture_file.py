@@ -260,8 +260,8 @@ def capture_error(name: str, error: OSError) -> CaptureError:
     """Convert a system error about a file to a `CaptureError` with advice."""
     if isinstance(error, PermissionError):
         return CapturePermissionError(
-            f"{name}: permission denied; run kdissect as a user who may read it (sudo kdissect …), "
-            f"or let everybody read it: sudo chmod a+r {shlex.quote(name)}"
+            f"{name}: permission denied; run kdissect as its owner or with sudo, or let this user "
+            f'alone read it: sudo setfacl -m "u:$USER:r" {shlex.quote(name)}'
         )
     if isinstance(error, FileNotFoundError):
         return CaptureError(f"{name}: no such file")

@@ -49,10 +49,12 @@ def open_captures(
     for missing files and files that are not captures.
     """
     files: list[CaptureFile] = []
-    for source in listed(sources):
+    named = listed(sources)
+    for source in named:
         files += _find_files(source, chunk_size)
     if not files:
-        raise CaptureError("no capture was named")
+        empty = ", ".join(str(source) for source in named if isinstance(source, str | Path))
+        raise CaptureError(f"{empty}: no capture in it" if empty else "no capture was named")
     files = _without_repeats(files)
     for file in files:
         file.keeps_blocks = keeps_blocks

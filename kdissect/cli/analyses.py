@@ -1,6 +1,6 @@
 """A command for each analysis: its options are those declared by the analysis."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -12,11 +12,16 @@ from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Opt
 from kdissect.analysis.time_expressions import UNITS
 from kdissect.api.engine_choice import DUCKDB, ENGINES, LIMIT
 from kdissect.cli import options as shared
+from kdissect.cli.completing import completed_list
 from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.help import ENGINE as ENGINE_GROUP
+from kdissect.cli.help import ROWS, Choice, Command, option
 from kdissect.cli.output import chosen_format, destination, make_writer
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
+from kdissect.rules.finding import PROBLEM, WARNING
+from kdissect.tables.ordering import check_keys, no_column, ordered
 from kdissect.text import human
 
 if TYPE_CHECKING:
@@ -25,10 +30,11 @@ if TYPE_CHECKING:
     from kdissect.api.answers import Answer
 
 
-HAVING: Final = click.option(
+HAVING: Final = option(
     "--having",
+    group=ROWS,
     metavar="SQL",
-    help="Only result rows for which this SQL condition over the result's columns is true.",
+    help="Only answer rows that meet this SQL condition. Its names are the answer's columns.",
 )
 
 
@@ -42,15 +48,17 @@ ROLLUPS: Final = click.option(
 ROLLED: Final = "latency"  # the question that rollups support
 
 
-ENGINE: Final = click.option(
+ENGINE: Final = option(
     "--engine",
-    type=click.Choice(ENGINES),
+    group=ENGINE_GROUP,
+    type=Choice(ENGINES),
     default=DUCKDB,
     help=f"Query engine. auto: DuckDB, or Spark when the tables read are larger than "
     f"{human.size(LIMIT)}.  [default: {DUCKDB}]",
 )
-MASTER: Final = click.option(
+MASTER: Final = option(
     "--master",
+    group=ENGINE_GROUP,
     metavar="URL",
     help="For Spark: local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect.  [default: "
     "local[*]]",
@@ -92,6 +100,8 @@ def command_of(name: str) -> click.Command:
         force: bool,
         columns: list[str] | None,
         limit: int | None,
+        keys: tuple[Any, ...],
+        fail_on: str | None,
         engine: str,
         master: str | None,
         jobs: int,
@@ -116,52 +126,73 @@ def command_of(name: str) -> click.Command:
                 reading={**settings, "progress": shown.report},
                 **asked,
             )
-            table = chosen(answer, columns)
+            table = chosen(answer, columns, keys)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
             write_rows(shown_table.slice(0, limit), format_, file, columns is not None)
-        if table.num_rows:
-            return FOUND
-        if answer.balance is not None:
+        if not table.num_rows and answer.balance is not None:
             explain_empty(f"nothing for {name}", asdict(answer.balance), where or having)
-        return NOTHING_FOUND
+        return code_of(fail_on, conditions_of(answer))
 
     decorated: Callable[..., Any] = ask
     decorated = shared.reading(decorated)
     decorated = ENGINE(MASTER(shared.sharing(decorated)))
     decorated = shared.output(shared.FORMATS)(decorated)
+    decorated = shared.failing(*failures_of(question))(decorated)
     decorated = HAVING(shared.selecting(decorated))
     decorated = shared.columns(decorated)
     if name == ROLLED:
         decorated = ROLLUPS(decorated)
-    for option in reversed((*question.options, *[turn.option for turn in question.turns])):
-        decorated = click_option(option)(decorated)
+    for one in reversed((*question.options, *[turn.option for turn in question.turns])):
+        decorated = click_option(one)(decorated)
     decorated = shared.files(decorated)
     return click.command(
         name,
+        cls=Command,
         short_help=question.title,
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
 
 
-def write_rows(table: "pa.Table", format_: str, file: IO[bytes], are_chosen: bool) -> None:
+def write_rows(
+    table: "pa.Table",
+    format_: str,
+    file: IO[bytes],
+    are_chosen: bool,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
     """Write the rows of an answer; a terminal shows all columns when they were selected."""
     names = table.column_names if are_chosen else None
-    writer = make_writer(format_, file, names, table.schema)
+    writer = make_writer(format_, file, names, table.schema, extra)
     for batch in table.to_batches():
         writer.write(batch)
     writer.close()
 
 
-def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":
-    """The selected columns."""
-    names = answer.table.column_names
+def failures_of(question: Question) -> list[str]:
+    """The conditions of --fail-on that a question has."""
+    return [*(PROBLEM, WARNING)[: 2 if question.severities else 0], shared.ROWS_CONDITION]
+
+
+def conditions_of(answer: "Answer") -> set[str]:
+    """The conditions of --fail-on that an answer meets."""
+    column, severities = answer.question.severities or ("", {})
+    found = set(answer.table[column].unique().to_pylist()) if column else set()
+    met = {severities[value] for value in found & severities.keys()}
+    met |= {WARNING} if PROBLEM in met else set()
+    return met | ({shared.ROWS_CONDITION} if answer.table.num_rows else set())
+
+
+def chosen(answer: "Answer", columns: list[str] | None, keys: tuple[Any, ...] = ()) -> "pa.Table":
+    """The rows in order of the keys, with the selected columns."""
+    names, what = answer.table.column_names, answer.question.name
     for name in columns or ():
         if name not in names:
-            there = ", ".join(names)
-            raise KdissectError(f"{answer.question.name} has no column {name!r}; it has {there}")
-    return answer.table if columns is None else answer.table.select(columns)
+            raise InvalidArgument(no_column(what, name, names))
+    check_keys(keys, names, what)
+    table = ordered(answer.table, keys)
+    return table if columns is None else table.select(columns)
 
 
 def readable(table: "pa.Table") -> "pa.Table":
@@ -194,6 +225,7 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
         shown = ",".join(default)
         return click.option(
             flag, option.name, callback=shared.names, metavar="A,B,...",
+            shell_complete=completed_list(lambda _, __: option.choices),
             help=f"{option.meaning}  [default: {shown}]",
         )  # fmt: skip
     if option.type == DURATION:
@@ -201,7 +233,7 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
         return click.option(
             flag, option.name, callback=duration, metavar="TIME", help=f"{option.meaning}{shown}"
         )
-    kind: Any = click.Choice(option.choices) if option.choices else str
+    kind: Any = Choice(option.choices) if option.choices else str
     if option.type == NUMBER:
         kind = click.IntRange(1)
     shown = "" if default is None else f"  [default: {default}]"
@@ -211,6 +243,6 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
 def help_of(question: Question) -> str:
     """The first lines of the command's help."""
     return (
-        f"{question.title}\n\nOf the captures FILE..., or of directories with tables that "
-        f"`kdissect dissect` wrote, or of datasets. Docs: analysis.md#{question.name}."
+        f"{question.title}\n\nFILE... are captures, directories of tables (dissect, live) or "
+        f"datasets. Docs: analysis.md#{question.name}."
     )

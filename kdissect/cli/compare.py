@@ -8,9 +8,12 @@ import click
 from kdissect.analysis.compare.comparison import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
 from kdissect.cli.analyses import ENGINE, MASTER, chosen, click_option, write_rows
+from kdissect.cli.completing import completed_files
+from kdissect.cli.help import Command
 from kdissect.cli.output import chosen_format, destination
-from kdissect.cli.program import FOUND, NOTHING_FOUND, report
+from kdissect.cli.program import ANSWERED, code_of, report
 from kdissect.cli.progress import Progress
+from kdissect.tables.ordering import ordered
 from kdissect.text import human
 
 if TYPE_CHECKING:
@@ -31,16 +34,24 @@ def asking(command: shared.F) -> shared.F:
 
 @click.command(
     "compare",
+    cls=Command,
     short_help=QUESTION.title,
     epilog=shared.examples(*QUESTION.examples),
 )
-@click.argument("files", nargs=-1, required=True, metavar="BEFORE AFTER | FILE...")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="BEFORE AFTER | FILE...",
+    shell_complete=completed_files,
+)
 @click.option("--at", metavar="MOMENT", help="Compare the time before and from this moment.")
 @click.option("--before", metavar="RANGE|SQL", help="Part of FILE... that is the before side.")
 @click.option("--after", metavar="RANGE|SQL", help="Part of FILE... that is the after side.")
 @asking
 @shared.columns
 @shared.selecting
+@shared.failing(shared.ROWS_CONDITION)
 @shared.output(shared.FORMATS)
 @ENGINE
 @MASTER
@@ -57,6 +68,8 @@ def command(
     force: bool,
     columns: list[str] | None,
     limit: int | None,
+    keys: tuple[Any, ...],
+    fail_on: str | None,
     engine: str,
     master: str | None,
     jobs: int,
@@ -84,16 +97,16 @@ def command(
                 engine=engine, master=master, notice=shown.notice,
                 reading={**settings, "progress": shown.report}, **asked,
             )  # fmt: skip
-            table = chosen(found, columns)
+            table = chosen(found, columns, keys)
             if format_ == "table":
-                table = readable(table, found.table["unit"].to_pylist(), columns)
+                table = readable(table, ordered(found.table, keys)["unit"].to_pylist(), columns)
             shown.clear()
-            write_rows(table.slice(0, limit), format_, file, columns is not None)
+            write_rows(table.slice(0, limit), format_, file, columns is not None, sides_data(found))
     except NothingToCompare as error:
         report(error)
-        return NOTHING_FOUND
+        return ANSWERED
     click.echo(f"kdissect: {explanation(found)}", err=True)
-    return FOUND if found.table.num_rows else NOTHING_FOUND
+    return code_of(fail_on, [shared.ROWS_CONDITION] if found.table.num_rows else [])
 
 
 def sources_of(files: tuple[str, ...], is_within: bool) -> list[Any]:
@@ -124,6 +137,15 @@ def explanation(found: "Comparison") -> str:
     text = f"{sides}; {rows}: " + ", ".join([f"{human.count(changed)} changed", *others])
     hidden = others and found.table.num_rows == changed
     return f"{text} (--unchanged shows them)" if hidden else text
+
+
+def sides_data(found: "Comparison") -> dict[str, Any]:
+    """What a document of --json says of the sides."""
+    return {
+        "before": found.before._asdict(),
+        "after": found.after._asdict(),
+        "verdicts": found.verdicts,
+    }
 
 
 def side_text(side: "Side") -> str:

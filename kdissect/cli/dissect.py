@@ -7,8 +7,10 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
+from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import explain_empty
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.help import Command
+from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
 from kdissect.text import human
 from kdissect.text.escape import escaped
@@ -16,6 +18,7 @@ from kdissect.text.escape import escaped
 
 @click.command(
     "dissect",
+    cls=Command,
     short_help="All tables as Parquet files.",
     epilog=options.examples(
         "kdissect dissect broker.pcapng -o tables",
@@ -35,6 +38,7 @@ from kdissect.text.escape import escaped
 )
 @options.making
 @options.verifying
+@click.option("--json", "is_json", is_flag=True, help="Report what was written as a JSON document.")
 @options.sharing
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @options.reading
@@ -46,6 +50,7 @@ def command(
     verify_crc: bool,
     jobs: int,
     force: bool,
+    is_json: bool,
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
@@ -70,6 +75,12 @@ def command(
             **settings,
             progress=shown.report,
         )
+    if is_json:
+        rows = [
+            {"table": name, "rows": count, "path": str(path)}
+            for name, (path, count) in written.items()
+        ]
+        print_document({"rows": rows, "balance": asdict(balance)})
     width = max((len(name) for name in written), default=0)
     for name, (path, row_count) in written.items():
         click.echo(
@@ -77,5 +88,4 @@ def command(
         )
     if not balance.exchanges:
         explain_empty("no Kafka exchanges", asdict(balance))
-        return NOTHING_FOUND
-    return FOUND
+    return ANSWERED

@@ -7,6 +7,7 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
+from kdissect.cli.help import CAPTURE, Command, option
 from kdissect.cli.live_options import (
     Address,
     Rotation,
@@ -17,12 +18,13 @@ from kdissect.cli.live_options import (
     rotation_of,
     seconds_of,
 )
-from kdissect.cli.program import FOUND
+from kdissect.cli.program import ANSWERED
 from kdissect.tables.schemas import DEFAULT_TABLES
 
 
 @click.command(
     "live",
+    cls=Command,
     short_help="Live capture, to rotating files, lines and metrics.",
     epilog=options.examples(
         "kdissect live                                        the interfaces of this host",
@@ -59,9 +61,10 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     metavar="SIZE",
     help="Disk space for files; the oldest are removed.",
 )
-@click.option(
+@option(
     "--flush",
     "flush_s",
+    group=CAPTURE,
     callback=parsed_by(seconds_of),
     default="5s",
     metavar="TIME",
@@ -79,12 +82,13 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     "--max-cpu",
     type=click.FloatRange(1),
     metavar="PERCENT",
-    help="Shed load above this share of one processor: first records, then bodies, then "
+    help="Shed load above this share of one processor. First records, then bodies, then "
     "partitions.",
 )
-@click.option(
+@option(
     "--metrics-labels",
     "labels",
+    group=CAPTURE,
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
@@ -95,7 +99,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     "--max-memory",
     callback=parsed_by(bytes_of),
     metavar="SIZE",
-    help="The same for memory; without --max, its limits are derived from it.",
+    help="Shed load above this memory. Without --max, its limits are derived from it.",
 )
 @click.option(
     "--duration",
@@ -139,7 +143,7 @@ def command(
         from kdissect.cli.live_interfaces import show_interfaces
 
         show_interfaces()
-        return FOUND
+        return ANSWERED
     from kdissect.cli.live_start import Needs, opened
     from kdissect.dissection.options import Options
 

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from kdissect.cli.completing import completed_files
+from kdissect.cli.help import CAPTURE, option
 from kdissect.cli.options import MAX_PORT, F
 
 DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -120,31 +122,35 @@ def capturing(command: F) -> F:
         return command(**values, asked=asked)
 
     wrapped: F = with_asked
-    for option in (
-        click.option(
+    for one in (
+        option(
             "--through",
+            group=CAPTURE,
             type=click.Choice(WAYS),
             default="auto",
             help="Capture method: a ring shared with the kernel, scapy's sockets, or the best "
             "available.  [default: auto]",
         ),
-        click.option(
+        option(
             "--buffer",
             "buffer_bytes",
+            group=CAPTURE,
             callback=parsed_by(bytes_of),
             default="64M",
             metavar="SIZE",
             help="Packet buffer, of all interfaces together.  [default: 64M]",
         ),
-        click.option(
+        option(
             "--snaplen",
+            group=CAPTURE,
             type=click.IntRange(64, 262_144),
             default=262_144,
             metavar="BYTES",
             help="Capture at most this much of a packet; the rest is missing.  [default: 262144]",
         ),
-        click.option(
+        option(
             "--promiscuous",
+            group=CAPTURE,
             is_flag=True,
             help="Capture packets for other hosts too, as on a mirror port.",
         ),
@@ -172,7 +178,7 @@ def capturing(command: F) -> F:
             metavar="IFACE",
             help="Capture on this interface; repeatable. `any` is all interfaces.",
         ),
-        click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
+        click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=completed_files),
     ):
-        wrapped = option(wrapped)
+        wrapped = one(wrapped)
     return wrapped

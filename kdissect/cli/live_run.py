@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.cli.documents import head
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
 from kdissect.cli.live_options import Rotation
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.program import ANSWERED
 from kdissect.dissection.options import Options
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener
@@ -23,6 +24,7 @@ from kdissect.live.watcher import Watcher
 
 if TYPE_CHECKING:
     from kdissect.live.counting.metrics import MetricsListener
+    from kdissect.live.counting.snapshot import Snapshot
 
 NEVER: Final = Rotation()
 
@@ -83,15 +85,14 @@ def run(plan: Plan, opened: Opened) -> int:
     watcher = Watcher(
         packet_source, parts.listeners, plan.options, keylogs=opened.keylogs, **shedding(plan)
     )
-    with signals(watcher) as signalled, served(parts, opened.bound):
+    with signals(watcher), served(parts, opened.bound):
         tell_begin(plan.asked, plan.options)
         watcher.run()
     status = watcher.status()
     tell_end(status, packet_source.names, parts.files)
-    if status.balance.exchanges:
-        return FOUND
-    explain_empty("no Kafka exchanges", asdict(status.balance))
-    return FOUND if signalled.to_stop or plan.asked.interfaces else NOTHING_FOUND
+    if not status.balance.exchanges:
+        explain_empty("no Kafka exchanges", asdict(status.balance))
+    return ANSWERED
 
 
 def limited(plan: Plan) -> Options:
@@ -167,10 +168,17 @@ def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
     return serve_at(bound, metrics)
 
 
+def versioned(snapshot: "Snapshot") -> dict[str, Any]:
+    """A snapshot as a JSON document."""
+    from kdissect.live.counting.lines import json_of
+
+    return {**head("live"), **json_of(snapshot)}
+
+
 def make_lines(plan: Plan) -> list[Listener]:
     """Lines on stdout, and the meters they show."""
-    from kdissect.live.counting.lines import json_of, line_of
+    from kdissect.live.counting.lines import line_of
     from kdissect.live.counting.meters import Meters
 
     meters = Meters()
-    return [meters, Lines(meters, plan.every_s, json_of if plan.is_json else line_of)]
+    return [meters, Lines(meters, plan.every_s, versioned if plan.is_json else line_of)]

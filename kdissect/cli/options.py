@@ -1,36 +1,53 @@
 """Options shared by commands, and their conversion to the library's arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from kdissect.cli.completing import (
+    columns_here,
+    columns_of_exchanges,
+    completed_files,
+    completed_list,
+    table_names,
+)
+from kdissect.cli.help import CAPTURE, DOCUMENT, OUTPUT, ROWS, Choice, option
+from kdissect.cli.program import FAILED_ON
 from kdissect.errors import KdissectError
 from kdissect.limits import Limits, parse_limits
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
+from kdissect.text.suggestions import did_you_mean
 
 F = Callable[..., Any]
 Settings = dict[str, Any]
 DECODING: Final = ("ports", "brokers", "decode_as", "keylog", "limits", "protocol")
+ROWS_CONDITION: Final = "rows"
+PROBLEM: Final = "problem"
+WARNING: Final = "warning"
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
 
-TABLE_FORMAT: Final = "[default: table on a terminal, jsonl in a pipe]"
+TABLE_FORMAT: Final = "[default: table, in a pipe jsonl]"
 
-force = click.option("--force", is_flag=True, help="Overwrite the output file.")
-payload = click.option(
-    "--payload", is_flag=True, help="Include keys, values and headers of records."
+force = option("--force", group=OUTPUT, is_flag=True, help="Overwrite the output file.")
+payload = option("--payload", is_flag=True, help="Include keys, values and headers of records.")
+user = option(
+    "--user", group=CAPTURE, metavar="NAME", help="Switch to this user once interfaces are open."
 )
-user = click.option("--user", metavar="NAME", help="Switch to this user once interfaces are open.")
-where_exchanges = click.option(
+where_exchanges = option(
     "--where",
+    group=ROWS,
+    shell_complete=completed_list(columns_of_exchanges),
     metavar="SQL",
-    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
+    help="The exchanges that meet this SQL condition. Its names are the columns of `exchanges`.",
 )
-files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+files = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=completed_files
+)
 
 
 def limits(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Limits:
@@ -43,8 +60,9 @@ def limits(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Lim
 
 def sharing(command: F) -> F:
     """Add the option for the number of processes."""
-    return click.option(
+    return option(
         "--jobs",
+        group=CAPTURE,
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
@@ -55,8 +73,11 @@ def sharing(command: F) -> F:
 
 def progress(text: str) -> Callable[[F], F]:
     """The option for showing progress."""
-    return click.option(
-        "--progress/--no-progress", default=None, help=f"{text}  [default: on a terminal]"
+    return option(
+        "--progress/--no-progress",
+        group=CAPTURE,
+        default=None,
+        help=f"{text}  [default: on a terminal]",
     )
 
 
@@ -71,11 +92,11 @@ def reading(command: F) -> F:
         return command(**values, settings={**settings, "strict": strict})
 
     wrapped: F = with_strict
-    for option in (
+    for one in (
         progress("Show bytes read, rate and time left on stderr."),
-        click.option("--strict", is_flag=True, help="Stop at the first decode error."),
+        option("--strict", group=CAPTURE, is_flag=True, help="Stop at the first decode error."),
     ):
-        wrapped = option(wrapped)
+        wrapped = one(wrapped)
     return decoding(wrapped)
 
 
@@ -88,89 +109,147 @@ def decoding(command: F) -> F:
         return command(**values, settings=settings)
 
     wrapped: F = with_settings
-    for option in (
-        click.option(
+    for one in (
+        option(
             "--protocol",
-            type=click.Choice(PROTOCOLS),
+            group=CAPTURE,
+            type=Choice(PROTOCOLS),
             default="auto",
             help="Protocol of the brokers: Kafka of any release (auto), 0.8 and later (kafka), "
             "0.7, or one of two drafts of 2012.  [default: auto]",
         ),
-        click.option(
+        option(
             "--keylog",
+            group=CAPTURE,
             type=click.Path(dir_okay=False),
             multiple=True,
             metavar="FILE",
             help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable.",
         ),
-        click.option(
+        option(
             "--port",
             "ports",
+            group=CAPTURE,
             type=click.IntRange(1, MAX_PORT),
             multiple=True,
             metavar="PORT",
             help="Broker port, in addition to 9092-9094, 19092 and 29092; repeatable.",
         ),
-        click.option(
+        option(
             "--broker",
             "brokers",
+            group=CAPTURE,
             multiple=True,
             metavar="ADDRESS:PORT",
             help="Take this address as a broker in any case; repeatable.",
         ),
-        click.option(
+        option(
             "--decode-as",
             "decode_as",
+            group=CAPTURE,
             multiple=True,
             metavar="[ADDRESS:]PORT=PROTOCOL",
             help="Protocol on that port: kafka, 0.7, proposal, trunk-2012, tls, or none, which "
             "ignores it; repeatable.",
         ),
-        click.option(
+        option(
             "--max",
             "limits",
+            group=CAPTURE,
             callback=limits,
             multiple=True,
             metavar="NAME=NUMBER",
             help="Memory limit, like connections=1000 or frame_bytes=16M; repeatable. "
-            f"Limits: {', '.join(Limits._fields)}.",
+            "--help-limits lists them.",
         ),
     ):
-        wrapped = option(wrapped)
+        wrapped = one(wrapped)
     return wrapped
 
 
+def order(_: click.Context, __: click.Parameter, text: str | None) -> tuple[Any, ...]:
+    """Read ``a,b:desc`` (a click callback)."""
+    from kdissect.tables.ordering import parse_order
+
+    try:
+        return parse_order(name.strip() for name in text.split(",")) if text else ()
+    except KdissectError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+sorting = option(
+    "--sort",
+    "keys",
+    group=ROWS,
+    shell_complete=completed_list(columns_here),
+    callback=order,
+    metavar="A,B:desc,...",
+    help="Sort by these columns. Descending with :desc; empty cells come last.",
+)
+limiting = option(
+    "--limit", group=ROWS, type=click.IntRange(0), metavar="N", help="At most N rows."
+)
+
+
 def selecting(command: F) -> F:
-    """Add the options that select rows."""
-    for option in (
-        click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N rows."),
-        click.option(
+    """Add the options that select and sort rows."""
+    for one in (
+        limiting,
+        sorting,
+        option(
             "--where",
+            group=ROWS,
+            shell_complete=completed_list(columns_here),
             metavar="SQL",
-            help="Only rows for which this SQL condition over the columns is true.",
+            help="Only rows that meet this SQL condition. Its names are those of the table, or of "
+            "`exchanges` where a question is asked.",
         ),
     ):
-        command = option(command)
+        command = one(command)
     return command
+
+
+def failing(*conditions: str) -> Callable[[F], F]:
+    """Add --fail-on, whose exit code is `program.FAILED_ON`."""
+    texts = {
+        ROWS_CONDITION: "any row",
+        PROBLEM: "a finding or row of severity problem",
+        WARNING: "one of severity warning or problem",
+    }
+    meant = "; ".join(f"{name}: {texts[name]}" for name in conditions)
+    return option(
+        "--fail-on",
+        group=OUTPUT,
+        type=Choice(conditions),
+        help=f"Exit with {FAILED_ON} if there is one. {meant}.",
+    )
 
 
 def output(formats: tuple[str, ...], default: str = TABLE_FORMAT) -> Callable[[F], F]:
     """Add --format, -o and --force."""
 
     def add(command: F) -> F:
-        for option in (
+        for one in (
             force,
-            click.option(
+            option(
                 "-o",
                 "--output",
                 "path",
+                group=OUTPUT,
                 type=click.Path(dir_okay=False, path_type=Path),
                 metavar="PATH",
-                help="Write to this file instead of stdout; its extension sets the format.",
+                help="Write to this file. Its extension sets the format.",
             ),
-            click.option("--format", "format_", type=click.Choice(formats), help=default),
+            option("--format", "format_", group=OUTPUT, type=Choice(formats), help=default),
+            option(
+                "--json",
+                "format_",
+                group=OUTPUT,
+                flag_value=DOCUMENT,
+                help="One JSON document: schema_version, columns, rows. Docs: json.md.",
+            ),
         ):
-            command = option(command)
+            command = one(command)
         return command
 
     return add
@@ -178,14 +257,25 @@ def output(formats: tuple[str, ...], default: str = TABLE_FORMAT) -> Callable[[F
 
 def verifying(command: F) -> F:
     """Add the option for checksums."""
-    return click.option(
-        "--verify-crc", is_flag=True, help="Verify batch checksums: column crc_ok of batches."
+    return option(
+        "--verify-crc",
+        group=CAPTURE,
+        is_flag=True,
+        help="Verify batch checksums: column crc_ok of batches.",
     )(command)
 
 
 def names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
     """Split ``a,b`` (a click callback)."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def check_tables(names: Iterable[str]) -> None:
+    """Raise a usage error for an unknown table."""
+    for name in names:
+        if name not in TABLES:
+            meant, there = did_you_mean(name, TABLES), ", ".join(TABLES)
+            raise click.UsageError(f"no table {name!r}; {meant}there are {there}")
 
 
 def making(command: F) -> F:
@@ -195,9 +285,7 @@ def making(command: F) -> F:
     def with_tables(
         tables: list[str] | None, records: bool, bodies: bool, payload: bool, **values: Any
     ) -> Any:
-        for name in tables or ():
-            if name not in TABLES:
-                raise click.UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+        check_tables(tables or ())
         asked = ["records"] if records or payload else []
         asked += ["bodies"] if bodies else []
         if asked:
@@ -205,25 +293,39 @@ def making(command: F) -> F:
         return command(**values, tables=tables, payload=payload)
 
     wrapped: F = with_tables
-    for option in (
-        click.option(
-            "--bodies", is_flag=True, help="Also the bodies table: whole messages as JSON."
+    for one in (
+        option(
+            "--bodies",
+            group=CAPTURE,
+            is_flag=True,
+            help="Also the bodies table: whole messages as JSON.",
         ),
         payload,
-        click.option("--records", is_flag=True, help="Also the records table, one row per record."),
-        click.option(
+        option(
+            "--records",
+            group=CAPTURE,
+            is_flag=True,
+            help="Also the records table, one row per record.",
+        ),
+        option(
             "--tables",
             callback=names,
+            shell_complete=completed_list(table_names),
             metavar="A,B,...",
             help=f"Only these tables.  [default: {','.join(DEFAULT_TABLES)}]",
         ),
     ):
-        wrapped = option(wrapped)
+        wrapped = one(wrapped)
     return wrapped
 
 
-columns = click.option(
-    "--columns", callback=names, metavar="A,B,...", help="Only these columns, in this order."
+columns = option(
+    "--columns",
+    shell_complete=completed_list(columns_here),
+    group=ROWS,
+    callback=names,
+    metavar="A,B,...",
+    help="Only these columns, in this order.",
 )
 
 

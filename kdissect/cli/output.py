@@ -9,13 +9,15 @@ ISO 8601 with nanoseconds, in UTC.
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
+from kdissect.cli.documents import DocumentWriter
+from kdissect.cli.help import DOCUMENT
 from kdissect.cli.long_values import (
     LongValue,
     beginning,
@@ -24,7 +26,7 @@ from kdissect.cli.long_values import (
     long_cells,
     row_pieces,
 )
-from kdissect.errors import OutputError
+from kdissect.errors import OutputError, OutputExists
 from kdissect.system.confined import PUBLIC, SECRET, replacing
 from kdissect.text.escape import csv_safe, escaped
 
@@ -62,7 +64,7 @@ def chosen_format(asked: str | None, path: Path | None) -> str:
 def check_free(path: Path, force: bool) -> None:
     """Raise OutputError for an existing file, unless it may be overwritten."""
     if path.exists() and not force:
-        raise OutputError(f"{path} exists; --force overwrites it")
+        raise OutputExists(f"{path} exists; --force overwrites it")
 
 
 @contextmanager
@@ -90,11 +92,15 @@ def make_writer(
     file: IO[bytes],
     columns: list[str] | None = None,
     schema: "pa.Schema | None" = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Writer:
     """The writer for a format; with `columns` a table shows all of them, fitting or not.
 
-    With `schema`, files that have a header (csv, parquet) have it without any rows too.
+    With `schema`, files that have a header (csv, parquet) have it without any rows too. `extra` is
+    what a document of --json has beside rows.
     """
+    if format_ == DOCUMENT:
+        return BatchDocumentWriter(file, schema, extra)
     if format_ == "parquet":
         if file.isatty():
             raise click.UsageError("parquet is not for a terminal: say -o FILE")
@@ -127,6 +133,15 @@ class JsonWriter:
     def close(self) -> None:
         if self._is_array:
             self._file.write(b"[]\n" if self._between == b"[\n" else b"\n]\n")
+
+
+class BatchDocumentWriter(DocumentWriter):
+    """A document of --json from record batches."""
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        self.begin(self._schema or batch.schema)
+        for row in json_rows(batch):
+            self.write_object(row)
 
 
 class CsvWriter:

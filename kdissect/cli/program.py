@@ -1,63 +1,96 @@
 """The program: its commands, the default one, and exit codes.
 
-Exit codes: 0 found, 1 nothing found, 2 error, 130 interrupted. A reader of stdout that goes away
-(`| head`) is success.
+Exit codes: 0 answered, also when the answer is that there is none; 1 something could not be read or
+written; 2 the command line is wrong; 3 what `--fail-on` names is there; 130 interrupted. A reader
+of stdout that goes away (`| head`) is success.
 """
 
 import importlib
 import io
+import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from kdissect.cli.environment import version_text
+from kdissect.cli.help import CONTEXT, Group
 from kdissect.cli.standard_streams import discard_unwritable, silence_stdout
-from kdissect.errors import DecodeError, KdissectError
+from kdissect.errors import DecodeError, InvalidArgument, KdissectError, OutputExists
+from kdissect.text.suggestions import did_you_mean
 
-FOUND: Final = 0
-NOTHING_FOUND: Final = 1
-FAILED: Final = 2
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMPLETE: Final = "_KDISSECT_COMPLETE"  # set by the completion script of a shell
+ANSWERED: Final = 0
+FAILED: Final = 1
+MISUSED: Final = 2
+FAILED_ON: Final = 3
 INTERRUPTED: Final = 130
+
+# Errors that another command line mends.
+MISTAKES: Final = (InvalidArgument, OutputExists)
 
 DEFAULT: Final = "summary"
 ANALYSES: Final = "analyses"  # the module of all commands listed in `kdissect.analysis.catalogue`
-# Command → module in kdissect.cli, in the order of --help.
-COMMANDS: Final = {
-    "summary": "summary",
-    "latency": ANALYSES,
-    "slowest": ANALYSES,
-    "acks": ANALYSES,
-    "errors": ANALYSES,
-    "retries": ANALYSES,
-    "failovers": ANALYSES,
-    "delivery": ANALYSES,
-    "sequences": ANALYSES,
-    "transactions": ANALYSES,
-    "commits": ANALYSES,
-    "rebalances": ANALYSES,
-    "lag": ANALYSES,
-    "end-to-end": ANALYSES,
-    "clients": ANALYSES,
-    "topology": ANALYSES,
-    "upgrade": ANALYSES,
-    "traffic": ANALYSES,
-    "health": ANALYSES,
-    "compare": "compare",
-    "dissect": "dissect",
-    "show": "show",
-    "table": "table",
-    "slice": "slice",
-    "spans": "spans",
-    "protocol": "protocol",
-    "spark": "spark",
-    "live": "live",
-    "top": "top",
+# Groups of --help → its commands, each with its module in kdissect.cli and its title. The titles of
+# questions are their own; a test holds both together.
+LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "Start here": {
+        "summary": ("summary", "What is slow, what fails, and why (the default)."),
+        "compare": ("compare", "What changed between two captures or times?"),
+        "upgrade": (ANALYSES, "Which clients break on another Kafka release?"),
+    },
+    "Latency": {
+        "latency": (ANALYSES, "How long do clients wait for the broker, and for what?"),
+        "slowest": (ANALYSES, "Which exchanges took longest, in which packets?"),
+        "acks": (ANALYSES, "How long do producers wait by acks and broker?"),
+        "end-to-end": (ANALYSES, "How long do records take to the consumer?"),
+    },
+    "Failures and loss": {
+        "errors": (ANALYSES, "Which errors, of which clients, and what helps?"),
+        "retries": (ANALYSES, "Which batches failed or were sent again?"),
+        "failovers": (ANALYSES, "Which partitions were not available, how long?"),
+        "delivery": (ANALYSES, "Which producers may lose or repeat records?"),
+        "sequences": (ANALYSES, "Where do sequence numbers repeat or lack?"),
+        "transactions": (ANALYSES, "Which transactions hang or were aborted?"),
+        "health": (ANALYSES, "Which connections lose, stall or fail?"),
+    },
+    "Groups, clients and topics": {
+        "commits": (ANALYSES, "Do groups commit what they were delivered?"),
+        "rebalances": (ANALYSES, "When and why did groups rebalance?"),
+        "lag": (ANALYSES, "How far are consumer groups behind?"),
+        "clients": (ANALYSES, "Which clients, with which software?"),
+        "topology": (ANALYSES, "Which clients produce and consume which topics?"),
+        "traffic": (ANALYSES, "What is produced and fetched, how well batched?"),
+    },
+    "Rows, packets and SQL": {
+        "dissect": ("dissect", "All tables as Parquet files."),
+        "show": ("show", "Exchanges one by one, with all fields."),
+        "table": ("table", "The rows of one table."),
+        "tables": ("tables", "The tables, their columns and units."),
+        "sql": ("sql", "SQL over the tables, or a prompt for it."),
+        "slice": ("slice", "Packets of chosen exchanges, for Wireshark."),
+        "spans": ("spans", "Exchanges as OpenTelemetry spans."),
+    },
+    "Live, clusters and reference": {
+        "live": ("live", "Capture live, to files, lines and metrics."),
+        "top": ("top", "A live screen of clients and latency."),
+        "spark": ("spark", "Captures of a cluster into a dataset, on Spark."),
+        "protocol": ("protocol", "The supported APIs and versions."),
+        "completion": ("completion", "Completion for bash, zsh and fish."),
+    },
 }
+GROUPS: Final = {title: tuple(commands) for title, commands in LISTED.items()}
+# Command → module in kdissect.cli, and its title.
+COMMANDS: Final = {name: one[0] for part in LISTED.values() for name, one in part.items()}
+TITLES: Final = {name: one[1] for part in LISTED.values() for name, one in part.items()}
 
 
-class Program(click.Group):
+class Program(Group):
     """Imports a command on use; the first argument may be a file instead of a command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -75,9 +108,28 @@ class Program(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = ("--help", "-h", "--version")
         if args and args[0] not in COMMANDS and args[0] not in own:
-            _explain_misspelling(args[0])
+            if not ctx.resilient_parsing:
+                _explain_misspelling(args[0])
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands in groups, with texts that --help need not import commands for."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, TITLES[name]) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Commands, options, and files for the default command."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=TITLES[name])
+            for name in COMMANDS
+            if name.startswith(incomplete)
+        ]
+        own = click.Command.shell_complete(self, ctx, incomplete)
+        return [*found, *own] or [CompletionItem(incomplete, type="file")]
 
 
 def _explain_misspelling(word: str) -> None:
@@ -99,7 +151,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
 @click.command(
     cls=Program,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=CONTEXT,
     epilog="""\b
 Examples:
   kdissect broker.pcapng                      what is slow, what fails, and why
@@ -125,25 +177,29 @@ def program() -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run `arguments` (default: sys.argv) and return the exit code; errors go to stderr."""
     try:
+        if arguments is None and (instruction := os.environ.get(COMPLETE)):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(program, {}, "kdissect", COMPLETE, instruction)
         # Not program.main(): it treats a broken pipe as failure.
         words = sys.argv[1:] if arguments is None else arguments
         with program.make_context("kdissect", words) as context:
             code = program.invoke(context)
         sys.stdout.flush()
-        return code if isinstance(code, int) else FOUND
+        return code if isinstance(code, int) else ANSWERED
     except click.exceptions.Exit as ending:
         return ending.exit_code
     except click.ClickException as error:
         explain(error)
-        return FAILED
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
         silence_stdout()
-        return FOUND
+        return ANSWERED
     except KdissectError as error:
         report(error)
-        return FAILED
+        return MISUSED if isinstance(error, MISTAKES) else FAILED
     except OSError as error:
         from kdissect.text.escape import escaped
 
@@ -156,6 +212,12 @@ def explain(error: click.ClickException) -> None:
     """Print an argument error on stderr; arguments may come from names in a capture."""
     from kdissect.text.escape import escaped
 
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        names = [name for one in error.ctx.command.params for name in one.opts if name[0] == "-"]
+        meant = did_you_mean(error.option_name, names)
+        error = click.UsageError(
+            f"no option {error.option_name!r}; {meant}all: --help-all", error.ctx
+        )
     shown = io.StringIO()
     error.show(shown)
     click.echo(escaped(shown.getvalue(), keep_lines=True), nl=False, err=True)
@@ -168,6 +230,11 @@ def report(error: KdissectError) -> None:
     click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)
     if isinstance(error, DecodeError) and error.hexdump():
         click.echo(error.hexdump(), err=True)
+
+
+def code_of(fail_on: str | None, conditions: Collection[str]) -> int:
+    """The exit code of an answer that meets these conditions of --fail-on."""
+    return FAILED_ON if fail_on in conditions else ANSWERED
 
 
 def leave(code: int) -> NoReturn:

@@ -7,8 +7,11 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from kdissect.cli import options
+from kdissect.cli.completing import api_names
+from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import chosen_format, destination, make_writer
-from kdissect.cli.program import FOUND
+from kdissect.cli.program import ANSWERED
+from kdissect.text.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kdissect.messages.old_protocols import Field
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "protocol",
+    cls=Command,
     short_help="The supported APIs and versions.",
     epilog=options.examples(
         "kdissect protocol                 all APIs",
@@ -27,14 +31,14 @@ if TYPE_CHECKING:
         "kdissect protocol --protocol 0.7  messages before 0.8",
     ),
 )
-@click.argument("api", required=False)
+@click.argument("api", required=False, shell_complete=api_names)
 @click.argument("version", type=click.IntRange(0), required=False)
 @options.output(
     options.FORMATS, "Format of the list of all APIs.  [default: table, or by the extension of -o]"
 )
 @click.option(
     "--protocol",
-    type=click.Choice(options.PROTOCOLS[1:]),
+    type=Choice(options.PROTOCOLS[1:]),
     default="kafka",
     show_default=True,
     help="A protocol before Kafka 0.8 has no versions.",
@@ -58,7 +62,7 @@ def command(
         if version is not None:
             raise click.UsageError(f"APIs of {protocol} have no versions")
         print_old(protocol, api)
-        return FOUND
+        return ANSWERED
     if api is None:
         format_ = chosen_format(format_, path) if path else format_ or "table"
         with destination(path, force) as file:
@@ -66,8 +70,8 @@ def command(
         if format_ == "table":
             others = ", ".join(options.PROTOCOLS[2:])
             click.echo(f"before 0.8: kdissect protocol --protocol 0.7 ({others})", err=True)
-        return FOUND
-    from kdissect.errors import UnknownApi
+        return ANSWERED
+    from kdissect.errors import InvalidArgument, UnknownApi
     from kdissect.protocol.apis import find_api
 
     try:
@@ -75,14 +79,14 @@ def command(
     except UnknownApi:
         vendors = list(vendor_lines(api))
         if not vendors:
-            raise
+            raise InvalidArgument(unknown_api(api)) from None
         for line in vendors:
             click.echo(line)
-        return FOUND
+        return ANSWERED
     lines = api_lines(key) if version is None else version_lines(key, version)
     for line in lines:
         click.echo(line)
-    return FOUND
+    return ANSWERED
 
 
 def print_coverage(format_: str, file: IO[bytes]) -> None:
@@ -112,6 +116,14 @@ def print_coverage(format_: str, file: IO[bytes]) -> None:
     writer = make_writer(format_, file)
     writer.write(pa.RecordBatch.from_pylist(rows))
     writer.close()
+
+
+def unknown_api(api: str) -> str:
+    """Error text for a name that no API has."""
+    from kdissect.protocol.apis import APIS
+
+    names = [one.name for one in APIS.values()] + [name for _, _, name in vendor_apis()]
+    return f"no API {api!r}; {did_you_mean(api, names)}all are listed by: kdissect protocol"
 
 
 def vendor_apis() -> Iterator[tuple[str, int, str]]:

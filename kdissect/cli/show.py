@@ -2,19 +2,32 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kdissect.cli import options
+from kdissect.cli.documents import DocumentWriter
 from kdissect.cli.empty_result import explain_empty
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.help import DOCUMENT, Choice, Command
+from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
+from kdissect.tables.ordering import check_keys
+from kdissect.tables.schemas import EXCHANGES
 from kdissect.text.escape import json_safe
+
+if TYPE_CHECKING:
+    from kdissect.api.dissected import DissectedExchange
+    from kdissect.tables.ordering import Key
+
+HELD: Final = 100  # exchanges beyond twice the limit that are held while they are sorted
 
 
 @click.command(
     "show",
+    cls=Command,
     short_help="Exchanges one by one, with all fields.",
     epilog=options.examples(
         "kdissect show broker.pcapng --limit 3",
@@ -26,8 +39,15 @@ from kdissect.text.escape import json_safe
 @options.files
 @options.selecting
 @click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True
+    "--format", "format_", type=Choice(("text", "jsonl")), default="text", show_default=True
 )
+@click.option(
+    "--json",
+    "format_",
+    flag_value=DOCUMENT,
+    help="One JSON document with schema_version and rows. Docs: json.md.",
+)
+@options.failing(options.ROWS_CONDITION)
 @options.payload
 @click.option(
     "--undecoded",
@@ -39,6 +59,8 @@ def command(
     files: tuple[str, ...],
     where: str | None,
     limit: int | None,
+    keys: tuple[Any, ...],
+    fail_on: str | None,
     format_: str,
     payload: bool,
     undecoded: bool,
@@ -60,15 +82,18 @@ def command(
         dissection = Dissection(
             list(files),
             where,
-            waits=format_ == "jsonl",
+            waits=format_ != "text",
             **settings,
             progress=shown.report,
         )
-        for exchange in dissection:
+        document = DocumentWriter(sys.stdout.buffer) if format_ == DOCUMENT else None
+        for exchange in in_order(dissection, keys, limit):
             if shown_count == limit:
                 break
             shown.clear()
-            if format_ == "jsonl":
+            if document is not None:
+                document.write_object(exchange_json(exchange, payload))
+            elif format_ == "jsonl":
                 line = json.dumps(exchange_json(exchange, payload), ensure_ascii=False)
                 sys.stdout.write(f"{json_safe(line)}\n")
             else:
@@ -77,6 +102,34 @@ def command(
                 for line in exchange_lines(exchange, payload, undecoded):
                     sys.stdout.write(f"{line}\n")
             shown_count += 1
+        if document is not None:
+            document.close()
     if not shown_count and limit != 0:
         explain_empty("no exchanges to show", asdict(dissection.balance), where)
-    return FOUND if shown_count else NOTHING_FOUND
+    return code_of(fail_on, [options.ROWS_CONDITION] if shown_count else [])
+
+
+def in_order(
+    exchanges: Iterable["DissectedExchange"], keys: tuple["Key", ...], limit: int | None
+) -> Iterable["DissectedExchange"]:
+    """The exchanges in order of their columns; those that are shown are held until the end."""
+    if not keys:
+        return exchanges
+    check_keys(keys, [column.name for column in EXCHANGES.columns], "exchanges")
+    kept: list[DissectedExchange] = []
+    for exchange in exchanges:
+        kept.append(exchange)
+        if limit is not None and len(kept) > 2 * limit + HELD:
+            kept = sorted_exchanges(kept, keys)[:limit]
+    return sorted_exchanges(kept, keys)
+
+
+def sorted_exchanges(
+    exchanges: list["DissectedExchange"], keys: tuple["Key", ...]
+) -> list["DissectedExchange"]:
+    """The exchanges by the first key, then by the next; missing values come last."""
+    for key in reversed(keys):
+        there = [one for one in exchanges if one.columns[key.name] is not None]
+        there.sort(key=lambda one: one.columns[key.name], reverse=key.is_descending)
+        exchanges = there + [one for one in exchanges if one.columns[key.name] is None]
+    return exchanges

@@ -10,14 +10,17 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.analyses import duration
+from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import check_free, destination
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
 from kdissect.text.human import count, counted
 
 if TYPE_CHECKING:
     from kdissect.slicing.rewriting import Rewriter
+    from kdissect.slicing.slices import Selection
 
 STDOUT: Final = "-"
 FORMATS: Final = ("pcapng", "pcap")
@@ -25,6 +28,7 @@ FORMATS: Final = ("pcapng", "pcap")
 
 @click.command(
     "slice",
+    cls=Command,
     short_help="The packets of chosen exchanges, as a capture for Wireshark.",
     epilog=options.examples(
         'kdissect slice broker.pcapng --where "latency_ns > 1e9" -o slow.pcapng',
@@ -45,7 +49,7 @@ FORMATS: Final = ("pcapng", "pcap")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     help="[default: pcap where the ending is .pcap or .cap, else pcapng]",
 )
 @options.where_exchanges
@@ -65,6 +69,7 @@ FORMATS: Final = ("pcapng", "pcap")
 @click.option(
     "--redact", is_flag=True, help="Mask credentials in the packets; reports what it could not."
 )
+@click.option("--json", "is_json", is_flag=True, help="Report the counts as a JSON document.")
 @options.force
 @options.sharing
 @options.reading
@@ -78,6 +83,7 @@ def command(
     after: int | None,
     context: int | None,
     redact: bool,
+    is_json: bool,
     force: bool,
     jobs: int,
     settings: options.Settings,
@@ -97,6 +103,8 @@ def command(
 
     if context is not None and (before is not None or after is not None):
         raise click.UsageError("--context is --before and --after: say either")
+    if is_json and path == STDOUT:
+        raise click.UsageError("stdout is either for the capture or for --json: say -o FILE")
     target = None if path == STDOUT else Path(path)
     if target is None and sys.stdout.isatty():
         raise click.UsageError("a capture is not for a terminal: say -o FILE")
@@ -111,15 +119,29 @@ def command(
         if not selection.packets:
             shown.clear()
             explain_empty("no exchanges for a slice", asdict(selection.balance), where)
-            return NOTHING_FOUND
+            if is_json:
+                print_document(counts(selection))
+            return ANSWERED
         with destination(target, force, is_secret=True) as file:
             rewriter = copy(selection, file, format_, redacts=redact)
+    if is_json:
+        print_document(counts(selection))
     packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
     exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
     click.echo(f"{packets}; {exchanges} were chosen", err=True)
     for line in redaction_lines(rewriter):
         click.echo(line, err=True)
-    return FOUND
+    return ANSWERED
+
+
+def counts(selection: "Selection") -> dict[str, int]:
+    """What was chosen, of how much."""
+    return {
+        "packets": selection.packets,
+        "packets_in_all": selection.balance.packets,
+        "exchanges": selection.exchanges,
+        "exchanges_in_all": selection.balance.exchanges,
+    }
 
 
 def redaction_lines(rewriter: "Rewriter | None") -> Iterator[str]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kdissect.cli import options
+from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import destination
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
 from kdissect.text.human import count
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "spans",
+    cls=Command,
     short_help="Exchanges as spans of OpenTelemetry, to a file or a collector.",
     epilog=options.examples(
         "kdissect spans broker.pcapng -o spans.jsonl",
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(("json", "proto")),
+    type=Choice(("json", "proto")),
     default="json",
     show_default=True,
     help="OTLP as JSON, one line per batch, or as length-delimited protobuf.",
@@ -55,6 +58,12 @@ if TYPE_CHECKING:
     "--links/--no-links",
     default=True,
     help="Look for trace contexts (traceparent) in the headers of records.  [default: links]",
+)
+@click.option(
+    "--json",
+    "is_json",
+    is_flag=True,
+    help="Report the counts as a JSON document. Needs -o or --endpoint.",
 )
 @options.where_exchanges
 @options.force
@@ -66,6 +75,7 @@ def command(
     format_: str,
     parts: bool,
     links: bool,
+    is_json: bool,
     where: str | None,
     force: bool,
     settings: options.Settings,
@@ -82,6 +92,8 @@ def command(
 
     if endpoint is not None and path is not None:
         raise click.UsageError("-o writes a file, --endpoint sends: say either")
+    if is_json and endpoint is None and path is None:
+        raise click.UsageError("stdout is either for the spans or for --json: say -o or --endpoint")
     # The target comes first: where it cannot be had, no capture was opened.
     with Progress(progress) as shown, _target(endpoint, path, format_, force) as target:
         spans = Spans(
@@ -93,12 +105,14 @@ def command(
             progress=shown.report,
         )
         send_spans(spans, target)
+    if is_json:
+        print_document({"exchanges": spans.count})
     if not spans.count:
         explain_empty("no exchanges for spans", asdict(spans.balance), where)
-        return NOTHING_FOUND
+        return ANSWERED
     if endpoint is not None:
         click.echo(f"{count(spans.count)} exchanges sent to {endpoint}", err=True)
-    return FOUND
+    return ANSWERED
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.analyses import duration
-from kdissect.cli.program import FAILED, FOUND
+from kdissect.cli.help import Command, Group
+from kdissect.cli.program import ANSWERED, FAILED
 from kdissect.cli.spark_options import (
     Place,
     byte_count,
@@ -31,6 +32,7 @@ JSON: Final = click.option(
 
 @click.group(
     "spark",
+    cls=Group,
     short_help="Write captures of a whole cluster into a dataset, on Spark.",
     epilog=options.examples(
         "kdissect spark dissect /captures -o /data/kafka",
@@ -46,6 +48,7 @@ def command() -> None:
 
 @command.command(
     "dissect",
+    cls=Command,
     short_help="Write captures into a dataset of Parquet files.",
     epilog=options.examples(
         "kdissect spark dissect /captures -o /data/kafka",
@@ -69,7 +72,7 @@ def dissect(
 
     Run it again with more captures, or after a crash: captures in the dataset are not read again,
     nothing is duplicated or lost. A capture that cannot be read is a row of `problems`; a tap that
-    cannot be continued is left as it is, and the exit code is 2.
+    cannot be continued is left as it is, and the exit code is 1.
     """
     from kdissect.dataset.storage import absolute
     from kdissect.spark import pipeline
@@ -82,6 +85,7 @@ def dissect(
 
 @command.command(
     "stream",
+    cls=Command,
     short_help="Write rotating captures into a dataset continuously.",
     epilog=options.examples(
         "kdissect spark stream /captures -o /data/kafka --checkpoint /data/checkpoint",
@@ -169,7 +173,7 @@ def stream(
             on_batch=on_batch,
             **making,
         )
-    return FAILED if failed else FOUND
+    return FAILED if failed else ANSWERED
 
 
 command.add_command(rollup)

@@ -1,16 +1,16 @@
 """Result of a run on Spark: text on stderr, or a line of JSON."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import explain_empty
-from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND
+from kdissect.cli.program import ANSWERED, FAILED
 from kdissect.text import human
-from kdissect.text.escape import escaped, json_safe
+from kdissect.text.escape import escaped
 
 if TYPE_CHECKING:
     from kdissect.dataset.entries import Manifest
@@ -25,7 +25,7 @@ def show(outcome: "Outcome", is_json: bool) -> int:
     complain(outcome)
     rows = rows_of(outcome.manifest)
     if is_json:
-        click.echo(json_safe(json.dumps(outcome_data(outcome))))
+        print_document(outcome_data(outcome))
     else:
         click.echo(line(outcome), err=True)
         width = max((len(name) for name in rows), default=0)
@@ -33,25 +33,24 @@ def show(outcome: "Outcome", is_json: bool) -> int:
             click.echo(f"{name:{width}}  {human.count(count):>12} rows", err=True)
     if outcome.failed:
         return FAILED
-    return found(outcome.manifest)
+    tell_empty(outcome.manifest)
+    return ANSWERED
 
 
 def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
     """Show the work done by a batch of a stream."""
     complain(outcome)
     if is_json:
-        click.echo(json_safe(json.dumps({"batch": number, **outcome_data(outcome)})))
+        print_document({"batch": number, **outcome_data(outcome)})
     else:
         click.echo(f"batch {number}: {line(outcome)}", err=True)
 
 
-def found(manifest: "Manifest") -> int:
-    """The exit code for the dataset's contents, with a message when it is empty."""
+def tell_empty(manifest: "Manifest") -> None:
+    """Print a message when the dataset has no exchanges."""
     balance = balance_of(tap.balance for tap in manifest.taps)
     if not balance["exchanges"]:
         explain_empty("no Kafka exchanges in the dataset", balance)
-        return NOTHING_FOUND
-    return FOUND
 
 
 def complain(outcome: "Outcome") -> None:

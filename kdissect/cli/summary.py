@@ -2,15 +2,19 @@
 
 import sys
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.empty_result import explain_empty
-from kdissect.cli.program import FOUND, INTERRUPTED, NOTHING_FOUND
+from kdissect.cli.help import Choice, Command
+from kdissect.cli.program import INTERRUPTED, code_of
 from kdissect.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from kdissect.rules.finding import Finding
 
 FEW: Final = "few"
 ALL: Final = "all"
@@ -19,6 +23,7 @@ NONE: Final = "none"
 
 @click.command(
     "summary",
+    cls=Command,
     short_help="What is slow, what fails, and why (the default command).",
     epilog=options.examples(
         "kdissect broker.pcapng",
@@ -33,17 +38,18 @@ NONE: Final = "none"
     "--top", type=click.IntRange(1), default=10, show_default=True, help="Rows of long tables."
 )
 @click.option(
-    "--format", "format_", type=click.Choice(("page", "json")), default="page", show_default=True
+    "--format", "format_", type=Choice(("page", "json")), default="page", show_default=True
 )
 @click.option("--json", "format_", flag_value="json", help="The same as --format json.")
 @click.option(
     "--findings",
     "shown",
-    type=click.Choice((FEW, ALL, NONE)),
+    type=Choice((FEW, ALL, NONE)),
     default=FEW,
     show_default=True,
     help="The worst findings and typical latencies; all, running every analysis; or counters only.",
 )
+@options.failing(options.PROBLEM, options.WARNING)
 @options.sharing
 @options.reading
 def command(
@@ -52,6 +58,7 @@ def command(
     format_: str,
     shown: str,
     jobs: int,
+    fail_on: str | None,
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
@@ -93,5 +100,10 @@ def command(
         return INTERRUPTED
     if not summary.totals.exchanges:
         explain_empty("no Kafka exchanges", summary.balance)
-        return NOTHING_FOUND
-    return FOUND
+    return code_of(fail_on, severities_of(found))
+
+
+def severities_of(found: "list[Finding]") -> set[str]:
+    """The conditions of --fail-on that findings meet; a problem is a warning too."""
+    met = {one.severity for one in found}
+    return met | ({options.WARNING} if options.PROBLEM in met else set())

@@ -12,6 +12,7 @@ import click
 
 from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
+from kdissect.cli.documents import head
 from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
 from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
@@ -25,7 +26,11 @@ def print_json(
     summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str]
 ) -> None:
     """Print findings and summary as one JSON object; times are ISO 8601."""
-    content = {"findings": [finding_data(one) for one in found], **cut_all(asdict(summary))}
+    content = {
+        **head("summary"),
+        "findings": [finding_data(one) for one in found],
+        **cut_all(asdict(summary)),
+    }
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")

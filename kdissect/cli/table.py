@@ -2,31 +2,36 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kdissect.cli import options
 from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import chosen_format, destination, make_writer
-from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
 from kdissect.tables.schemas import TABLES
 
 
 @click.command(
     "table",
+    cls=Command,
     short_help="The rows of one table.",
     epilog=options.examples(
         "kdissect table exchanges broker.pcap --where \"api = 'Fetch' and latency_ns > 1e9\"",
         "kdissect table errors broker.pcap --columns name,topic,partition -o errors.csv",
         'kdissect table batches broker.pcap --verify-crc --where "not crc_ok"',
+        "kdissect table exchanges *.pcap --sort latency_ns:desc --limit 10",
         "kdissect table exchanges *.pcap | jq .client_id",
     ),
 )
-@click.argument("name", type=click.Choice(list(TABLES)), metavar="NAME")
+@click.argument("name", type=Choice(list(TABLES)), metavar="NAME")
 @options.files
 @options.columns
 @options.selecting
+@options.failing(options.ROWS_CONDITION)
 @options.output(options.FORMATS)
 @options.reading
 @options.verifying
@@ -37,6 +42,8 @@ def command(
     columns: list[str] | None,
     where: str | None,
     limit: int | None,
+    keys: tuple[Any, ...],
+    fail_on: str | None,
     format_: str | None,
     path: Path | None,
     force: bool,
@@ -62,12 +69,15 @@ def command(
             columns=columns,
             where=where,
             limit=limit,
+            sort=keys,
             **settings,
             payload=payload,
             verify_crc=verify_crc,
             progress=shown.report,
         )
-        writer = make_writer(format_, file, columns, arrow_schema(TABLES[name], columns))
+        writer = make_writer(
+            format_, file, columns, arrow_schema(TABLES[name], columns), {"table": name}
+        )
         for batch in result:
             shown.clear()
             writer.write(batch)
@@ -75,4 +85,4 @@ def command(
         writer.close()
     if not rows and result.balance is not None:
         explain_empty(f"no rows in {name}", asdict(result.balance), where)
-    return FOUND if rows else NOTHING_FOUND
+    return code_of(fail_on, [options.ROWS_CONDITION] if rows else [])

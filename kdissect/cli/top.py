@@ -6,12 +6,14 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
+from kdissect.cli.help import Command
 from kdissect.cli.live_options import capturing, parsed_by, seconds_of
-from kdissect.cli.program import FOUND
+from kdissect.cli.program import ANSWERED
 
 
 @click.command(
     "top",
+    cls=Command,
     short_help="A live screen of client activity and latency.",
     epilog=options.examples(
         "kdissect top                                         the interfaces of this host",
@@ -40,6 +42,12 @@ from kdissect.cli.program import FOUND
     help="Time window of the numbers.  [default: 60s]",
 )
 @click.option("--once", is_flag=True, help="Capture for one window, print plain tables, and exit.")
+@click.option(
+    "--json",
+    "is_json",
+    is_flag=True,
+    help="Print snapshots as JSON, without a screen. One with --once, else one each interval.",
+)
 @options.user
 @options.decoding
 def command(
@@ -48,6 +56,7 @@ def command(
     interval_s: float,
     window_s: float,
     once: bool,
+    is_json: bool,
     user: str | None,
 ) -> int:
     """Show the traffic on interfaces (-i), or in SOURCE: a pipe (`-`), a capture, or with
@@ -61,11 +70,11 @@ def command(
 
         show_interfaces()
         click.echo("  kdissect top -i IFACE")
-        return FOUND
+        return ANSWERED
     from kdissect.cli.top_terminal import has_screen
 
     modules = ["kdissect.cli.top_run", "kdissect.cli.top_page"]
-    is_shown = not once and has_screen()
+    is_shown = not once and not is_json and has_screen()
     if is_shown:
         require_extra("kdissect top", "live", "textual")
         modules.append("kdissect.screen.app")
@@ -76,7 +85,7 @@ def command(
     with opened(Needs(asked, made, tuple(modules), user=user, has_screen=is_shown)) as had:
         from kdissect.cli.top_run import Plan, run
 
-        return run(Plan(asked, made, interval_s, window_s, once), had)
+        return run(Plan(asked, made, interval_s, window_s, once, is_json), had)
 
 
 def at_least(least: float, seconds: float) -> float:

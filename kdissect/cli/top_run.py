@@ -1,5 +1,6 @@
 """One run of ``kdissect top``: a screen, lines, or one page, with a capture in a thread."""
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -7,20 +8,22 @@ from typing import NamedTuple
 
 import click
 
+from kdissect.cli.documents import head
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.live_lines import Deadline, tell_begin
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
-from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, leave
+from kdissect.cli.program import ANSWERED, FAILED, leave
 from kdissect.cli.top_capture import Capturing, capturing
 from kdissect.cli.top_terminal import has_screen, terminal
 from kdissect.dissection.options import Options
-from kdissect.live.counting.lines import line_of
+from kdissect.live.counting.lines import json_of, line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.source_choice import Asked, filter_text
 from kdissect.live.watcher import Watcher
+from kdissect.text.escape import json_safe
 
 
 class Plan(NamedTuple):
@@ -31,6 +34,7 @@ class Plan(NamedTuple):
     interval_s: float
     window_s: float
     once: bool
+    is_json: bool = False
 
     @property
     def title(self) -> str:
@@ -43,7 +47,7 @@ class Plan(NamedTuple):
 
 def run(plan: Plan, opened: Opened) -> int:
     """Show the output until the user ends it; return the exit code."""
-    shown = once if plan.once else screen if has_screen() else lines
+    shown = once if plan.once else screen if has_screen() and not plan.is_json else lines
     meters = Meters(plan.window_s)
     listeners: list[Listener] = [meters]
     if plan.once and plan.asked.is_live:
@@ -67,7 +71,7 @@ def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:
     if app.return_code:
         # Textual has printed the error.
         leave(FAILED)
-    return FOUND
+    return ANSWERED
 
 
 def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
@@ -76,8 +80,8 @@ def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
     def show(made: Capturing) -> None:
         while not made.wait(plan.interval_s):
             if meters.snapshot().status.now_ns:
-                print_line(meters)
-        print_line(meters)
+                print_line(meters, plan.is_json)
+        print_line(meters, plan.is_json)
 
     return watched(plan, watcher, show)
 
@@ -89,25 +93,31 @@ def once(plan: Plan, watcher: Watcher, meters: Meters) -> int:
     def show(made: Capturing) -> None:
         made.wait()
         made.check()
+        if plan.is_json:
+            print_line(meters, is_json=True)
+            return
         print_page(meters.snapshot(), plan.title, plan.window_s)
 
     return watched(plan, watcher, show)
 
 
-def print_line(meters: Meters) -> None:
-    """Print the status line."""
-    click.echo(line_of(meters.snapshot()))
+def print_line(meters: Meters, is_json: bool = False) -> None:
+    """Print the status line, or the snapshot as JSON."""
+    if is_json:
+        text = json.dumps({**head("top"), **json_of(meters.snapshot())})
+        click.echo(json_safe(text))
+    else:
+        click.echo(line_of(meters.snapshot()))
     sys.stdout.flush()
 
 
 def watched(plan: Plan, watcher: Watcher, show: Callable[[Capturing], None]) -> int:
     """Run the capture beside `show`; signals end it. Explains an empty result."""
-    with signals(watcher) as signalled:
+    with signals(watcher):
         tell_begin(plan.asked, plan.options)
         with capturing(watcher) as made:
             show(made)
     balance = watcher.status().balance
-    if balance.exchanges:
-        return FOUND
-    explain_empty("no Kafka exchanges", asdict(balance))
-    return FOUND if signalled.to_stop or plan.asked.interfaces else NOTHING_FOUND
+    if not balance.exchanges:
+        explain_empty("no Kafka exchanges", asdict(balance))
+    return ANSWERED

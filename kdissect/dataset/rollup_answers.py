@@ -25,7 +25,7 @@ from kdissect.dataset.rollup_rows import (
     TOPIC,
     sketches,
 )
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.tables.schemas import INT64, Column
 
 if TYPE_CHECKING:
@@ -90,16 +90,16 @@ def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: s
     for name in by:
         if name not in DIMENSIONS_OF:
             there = ", ".join(DIMENSIONS_OF)
-            raise KdissectError(f"rollups are not by {name!r}; they are by {there}")
+            raise InvalidArgument(f"rollups are not by {name!r}; they are by {there}")
     if of not in MEASURES:
-        raise KdissectError(f"rollups have no times of {of!r}; they have {', '.join(MEASURES)}")
+        raise InvalidArgument(f"rollups have no times of {of!r}; they have {', '.join(MEASURES)}")
     window_ns = BUCKET_NS if window_ns is None else window_ns
     if "window" in by and window_ns % BUCKET_NS:
-        raise KdissectError("rollups have tens of minutes: windows are 10m, 20m, 1h and so on")
+        raise InvalidArgument("rollups have tens of minutes: windows are 10m, 20m, 1h and so on")
     named = columns_in(where) if where else set()
     is_topic = "topic" in by or TOPIC in named
     if is_topic and ("client" in by or CLIENT in named):
-        raise KdissectError("rollups are by client or by topic, not by both")
+        raise InvalidArgument("rollups are by client or by topic, not by both")
     return Asked(tuple(by), of, window_ns, where, TOPIC if is_topic else CLIENT)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kdissect.capture.rotation import Chain, certain_turns, chain_name, chains, turn_of
 from kdissect.dataset.storage import is_uri, remember, seen
 from kdissect.dataset.storage_captures import captures_at, first_time_in
-from kdissect.errors import CaptureError, KdissectError
+from kdissect.errors import CaptureError, InvalidArgument, KdissectError
 
 # File names in a directory that are meant to be captures.
 CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", re.IGNORECASE)
@@ -58,7 +58,7 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
     """
     found = taps_of(list_captures(sources), pattern)
     if not found.taps and found.broken and all(is_astray(one) for one in found.broken):
-        raise KdissectError(found.broken[0].message)  # the pattern is wrong, not the files
+        raise InvalidArgument(found.broken[0].message)  # the pattern is wrong, not the files
     return found
 
 
@@ -108,10 +108,10 @@ def chain_of(path: str, expression: "re.Pattern[str] | None") -> str:
         return chain_name(path)
     match = expression.search(path)
     if match is None:
-        raise KdissectError(f"{path}: does not match the pattern of taps, {expression.pattern!r}")
+        raise InvalidArgument(f"{path}: does not match the pattern of taps, {expression.pattern!r}")
     name = match["tap"] if "tap" in expression.groupindex else match[min(1, expression.groups)]
     if not name:
-        raise KdissectError(f"{path}: no name of a tap in it by {expression.pattern!r}")
+        raise InvalidArgument(f"{path}: no name of a tap in it by {expression.pattern!r}")
     return f"tap:{name}"
 
 
@@ -120,7 +120,7 @@ def compiled(pattern: str) -> "re.Pattern[str]":
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise KdissectError(f"tap {pattern!r}: {error}") from error
+        raise InvalidArgument(f"tap {pattern!r}: {error}") from error
 
 
 @lru_cache(maxsize=LOOKED_AT)

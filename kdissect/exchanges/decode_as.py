@@ -4,9 +4,10 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.streams.events import ACCEPTER, OPENER
+from kdissect.text.suggestions import known_words
 
 TLS: Final = "tls"
 EXCLUDED: Final = "none"  # is not dissected
@@ -59,15 +60,15 @@ def parse_decode_as(texts: Iterable[str]) -> DecodeAs:
     for text in texts:
         where, has_protocol, word = text.rpartition("=")
         if not has_protocol:
-            raise KdissectError(f"{text!r} is not PORT=PROTOCOL or ADDRESS:PORT=PROTOCOL")
+            raise InvalidArgument(f"{text!r} is not PORT=PROTOCOL or ADDRESS:PORT=PROTOCOL")
         if word not in WORDS:
-            raise KdissectError(f"no protocol {word!r} in {text!r}; there are: {', '.join(WORDS)}")
+            raise InvalidArgument(f"no protocol {word!r} in {text!r}; {known_words(word, WORDS)}")
         if ":" in where:
             known = endpoints.setdefault(endpoint_bytes(where), word)
         else:
             known = ports.setdefault(port_number(where, text), word)
         if known != word:
-            raise KdissectError(f"{where} cannot be both {known} and {word}")
+            raise InvalidArgument(f"{where} cannot be both {known} and {word}")
     return DecodeAs(ports, endpoints)
 
 
@@ -78,7 +79,7 @@ def port_number(digits: str, text: str) -> int:
     9092
     """
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits) <= MAX_PORT):
-        raise KdissectError(f"{digits!r} in {text!r} is not a port: those are 1 to {MAX_PORT}")
+        raise InvalidArgument(f"{digits!r} in {text!r} is not a port: those are 1 to {MAX_PORT}")
     return int(digits)
 
 
@@ -92,5 +93,5 @@ def endpoint_bytes(text: str) -> bytes:
     try:
         raw = ipaddress.ip_address(address.removeprefix("[").removesuffix("]")).packed
     except ValueError as error:
-        raise KdissectError(f"{text!r} is not address:port: {error}") from error
+        raise InvalidArgument(f"{text!r} is not address:port: {error}") from error
     return raw + port_number(digits, text).to_bytes(2, "big")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kdissect.errors import CaptureError, KdissectError, Problem
+from kdissect.errors import CaptureError, InvalidArgument, Problem
 from kdissect.tls.cryptography_package import has_package, missing_text
 from kdissect.tls.keylog import KeyLog, add_keylog
 
@@ -40,7 +40,7 @@ class TailedKeyLogs:
         Also raised if the package for TLS decryption is missing.
         """
         if self._logs and not has_package():
-            raise KdissectError(missing_text())
+            raise InvalidArgument(missing_text())
         for log in self._logs:
             known = len(self.keys)
             lines = log.read_lines()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.dissection.options import Options
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import EXCLUDED, parse_decode_as
 from kdissect.sources.delay_buffer import DelayBuffer
@@ -44,20 +44,20 @@ class Asked:
     def check(self) -> None:
         """Raise KdissectError for invalid combinations, before anything is opened."""
         if self.sources and self.interfaces:
-            raise KdissectError(
+            raise InvalidArgument(
                 f"either an interface or a capture: there are -i {self.interfaces[0]} "
                 f"and {self.sources[0]}"
             )
         if self.follow and self.interfaces:
-            raise KdissectError("--follow is for captures; interfaces have no end anyway")
+            raise InvalidArgument("--follow is for captures; interfaces have no end anyway")
         if self.follow and len(self.sources) != 1:
-            raise KdissectError(
+            raise InvalidArgument(
                 "--follow wants one file, directory or glob; quote a glob: 'ring-*.pcap' --follow"
             )
         if len(self.sources) > 1 and any(is_piped(source) for source in self.sources):
-            raise KdissectError("a pipe is read by itself, not with other captures")
+            raise InvalidArgument("a pipe is read by itself, not with other captures")
         if self.sources and (self.expression or self.all_ports or self.promiscuous):
-            raise KdissectError(
+            raise InvalidArgument(
                 "--filter, --all-ports and --promiscuous are for interfaces; of captures all "
                 "packets are read"
             )
@@ -110,7 +110,7 @@ def _opened(asked: Asked, options: Options) -> PacketSource:
     if asked.interfaces:
         return _interfaces(asked, options)
     if not asked.sources:
-        raise KdissectError("neither an interface nor a capture was named")
+        raise InvalidArgument("neither an interface nor a capture was named")
     source = asked.sources[0]
     if is_piped(source):
         return PipeSource(source)

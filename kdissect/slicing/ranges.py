@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.engines.duckdb_tables import DuckTables
 from kdissect.analysis.engines.stored_tables import Place
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.sql.failures import engine_failures, reason_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def find_ranges(places: Sequence[Place], where: str, around: Around) -> Ranges:
                 connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
             return _read(connection)
         except engine_failures() as error:
-            raise KdissectError(f"--where {where!r}: {reason_of(error)}") from error
+            raise InvalidArgument(f"--where {where!r}: {reason_of(error)}") from error
 
 
 def _read(connection: "duckdb.DuckDBPyConnection") -> Ranges:

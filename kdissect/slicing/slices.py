@@ -15,7 +15,7 @@ from kdissect.api.answers import places_of
 from kdissect.capture.capture_file import STDIN
 from kdissect.capture.files import Source, is_pipe, listed, open_captures
 from kdissect.capture.packet_writer import Copier, PcapCopier, PcapngCopier
-from kdissect.errors import KdissectError, OutputError
+from kdissect.errors import InvalidArgument, OutputExists
 from kdissect.pipeline import Balance
 from kdissect.slicing.packet_selection import Marking, Marks
 from kdissect.slicing.ranges import ASKED, NEEDED, Around, Ranges, find_ranges
@@ -75,7 +75,7 @@ def write_slice(
     """
     path = Path(path)
     if path.exists() and not force:
-        raise OutputError(f"{path} exists; force overwrites it")
+        raise OutputExists(f"{path} exists; force overwrites it")
     around = Around(before_ns, after_ns, connections)
     selection = select(source, where, around, jobs, reading)
     if selection.packets:
@@ -97,7 +97,7 @@ def select(
         check_condition(where, "--where", askable(ASKED))
     with places_of(sources, NEEDED, jobs, reading or {}) as (places, balance):
         if balance is None:
-            raise KdissectError("a slice is made of captures; tables have no packets")
+            raise InvalidArgument("a slice is made of captures; tables have no packets")
         ranges = find_ranges(places, where or ALL, around)
     marking = Marking(ranges)
     if ranges.times:
@@ -153,7 +153,7 @@ def files_of(source: Source | Sequence[Source]) -> list[Source]:
     for one in sources:
         name = os.fspath(one) if isinstance(one, str | os.PathLike) else ""
         if name in ("", STDIN) or is_pipe(name):
-            raise KdissectError(
+            raise InvalidArgument(
                 f"{name or 'an open file'}: a slice is made in three passes, so it needs a file: "
                 "save the capture first, for example with tcpdump -w FILE"
             )

@@ -11,7 +11,7 @@ import struct
 from typing import Any, Final, Protocol
 
 from kdissect.capture.packet import SECOND_NS, Packet
-from kdissect.errors import CaptureError, KdissectError
+from kdissect.errors import CaptureError, InvalidArgument
 from kdissect.sources.bpf_programs import Program
 from kdissect.sources.interface_socket import (
     SO_TIMESTAMPNS,
@@ -65,7 +65,7 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
         import scapy.arch  # isort: skip
         import scapy.layers.l2  # isort: skip  # noqa: F401
     except ImportError as error:
-        raise KdissectError(missing_text()) from error
+        raise InvalidArgument(missing_text()) from error
     try:
         opened: Listening = conf.L2listen(
             iface=name, promisc=promiscuous, nofilter=not expression, filter=expression or None

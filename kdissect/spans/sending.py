@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from kdissect.errors import KdissectError, OutputError
+from kdissect.errors import InvalidArgument, OutputError
 from kdissect.spans.contexts import TraceContext
 from kdissect.spans.describing import Description, Value
 from kdissect.spans.otlp_json import json_line
@@ -61,7 +61,7 @@ class EndpointTarget:
 
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise KdissectError(f"{url!r} is no endpoint; write it like http://localhost:4318")
+            raise InvalidArgument(f"{url!r} is no endpoint; write it like http://localhost:4318")
         if parts.path in ("", "/"):
             url = parts._replace(path=TRACES_PATH).geturl()
         self._url = url
@@ -153,7 +153,7 @@ def longest_value() -> int | None:
     try:
         longest: int | None = SpanLimits().max_span_attribute_length
     except ValueError as error:
-        raise KdissectError(str(error)) from error
+        raise InvalidArgument(str(error)) from error
     return longest
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.spark.statements import DIALECT, said
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.functions import words
@@ -72,9 +72,9 @@ def condition_of(where: str, prefix: str, tables: Collection[str] = ()) -> str:
         tokens = sqlglot.tokenize(text, dialect=DIALECT)
     except SqlglotError as error:
         what = " ".join(str(error).split())
-        raise KdissectError(f"--where {where!r} cannot be said in Spark's SQL: {what}") from error
+        raise InvalidArgument(f"--where {where!r} cannot be said in Spark's SQL: {what}") from error
     for name in refused_names(tokens):
-        raise KdissectError(f"--where {where!r}: {name} is not allowed in a condition on Spark")
+        raise InvalidArgument(f"--where {where!r}: {name} is not allowed in a condition on Spark")
     return text
 
 
@@ -84,7 +84,7 @@ def check_tables(tree: Any, where: str, tables: Collection[str]) -> None:
 
     for table in tree.find_all(exp.Table):
         if table.name not in tables or table.db or table.catalog:
-            raise KdissectError(f"--where {where!r}: no table {table.sql()} in a condition")
+            raise InvalidArgument(f"--where {where!r}: no table {table.sql()} in a condition")
 
 
 def refused_names(tokens: list[Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.system.extras import install_command
 
 OLDEST: Final = 17  # Spark 4 was built for it
@@ -86,7 +86,7 @@ def find_java() -> Java:
         seen.append(f"{place.says} is {f'Java {version}' if version else 'no Java'}")
     what = "; ".join(seen) or "JAVA_HOME is not set and PATH has no java"
     fix = FIX + install_command("java")
-    raise KdissectError(f"Spark needs Java {OLDEST} or newer: {what}. To fix it, {fix}")
+    raise InvalidArgument(f"Spark needs Java {OLDEST} or newer: {what}. To fix it, {fix}")
 
 
 def places() -> Iterator[Place]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.sql.functions import FUNCTIONS, TYPES, refused_function, words
@@ -60,7 +60,7 @@ def check_condition(text: str, option: str, tables: Collection[str] = ()) -> Non
     Columns are not checked: DuckDB checks them, with the types.
     """
     if (reason := refusal_of(text, tuple(tables))) is not None:
-        raise KdissectError(f"{option} {text!r}: {reason}")
+        raise InvalidArgument(f"{option} {text!r}: {reason}")
 
 
 @lru_cache(maxsize=64)
@@ -83,6 +83,22 @@ def refusal_of(text: str, tables: tuple[str, ...]) -> str | None:
     if not is_expression(tree["statements"]) or PLACES.sub("", alone) != PLACES.sub("", enclosed):
         return ONE
     return next(refusals(tree["statements"][0]["node"]["select_list"], tables), None)
+
+
+def columns_in(text: str) -> frozenset[str]:
+    """Names of columns in an allowed condition, in lower case; those of subqueries too."""
+    (content,) = serialized(ENCLOSED.format(text))
+    waiting: list[Any] = [json.loads(content)]
+    names = set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if part.get("class") == "COLUMN_REF":
+                names.add(part["column_names"][-1].lower())
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return frozenset(names)
 
 
 def has_levels(tree: Node, most: int) -> bool:

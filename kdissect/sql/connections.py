@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.sql.files import quoted
 
 if TYPE_CHECKING:
@@ -67,5 +67,5 @@ def memory_limit() -> str:
     """The memory of a connection: that of the environment, else `MEMORY_LIMIT`."""
     limit = os.environ.get(MEMORY_VARIABLE, "") or MEMORY_LIMIT
     if MEMORY.fullmatch(limit) is None:
-        raise KdissectError(f"{MEMORY_VARIABLE}={limit!r}: expected a size, such as 4GB")
+        raise InvalidArgument(f"{MEMORY_VARIABLE}={limit!r}: expected a size, such as 4GB")
     return limit

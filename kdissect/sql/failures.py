@@ -5,7 +5,16 @@ that is not UTF-8, its Python module cannot decode the message and raises Unicod
 object is the message.
 """
 
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.sql.connections import MEMORY_VARIABLE, memory_limit
+from kdissect.text.suggestions import known_words
+
+NO_COLUMN: Final = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
+NO_MEMBER: Final = re.compile(r'does not have a column named "([^"]*)"')
 
 
 def engine_failures() -> tuple[type[Exception], ...]:
@@ -20,6 +29,37 @@ def lacks_memory(failure: Exception) -> bool:
     import duckdb
 
     return isinstance(failure, duckdb.OutOfMemoryException)
+
+
+def query_error(what: str, failure: Exception, columns: Iterable[str]) -> KdissectError:
+    """The error for a failed query; `what` is its option and text, `columns` those it may name."""
+    kind = InvalidArgument if is_mistake(failure) else KdissectError
+    return kind(f"{what}: {explained(failure, columns)}")
+
+
+def explained(failure: Exception, columns: Iterable[str]) -> str:
+    """DuckDB's reason; for an unknown column, the nearest one and those there are."""
+    message = str(failure)
+    missing = NO_COLUMN.search(message) or NO_MEMBER.search(message)
+    if missing is None or isinstance(failure, UnicodeDecodeError):
+        return reason_of(failure)
+    return f"no column {missing[1]!r}; {known_words(missing[1], columns)}"
+
+
+def is_mistake(failure: Exception) -> bool:
+    """Whether the query itself is wrong: its syntax, its names, the types of its values."""
+    import duckdb
+
+    return isinstance(
+        failure,
+        duckdb.BinderException
+        | duckdb.CatalogException
+        | duckdb.ConversionException
+        | duckdb.ParserException
+        | duckdb.SyntaxException
+        | duckdb.OutOfRangeException
+        | duckdb.InvalidTypeException,
+    )
 
 
 def reason_of(failure: Exception) -> str:

@@ -4,10 +4,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, reason_of
+from kdissect.sql.failures import engine_failures, query_error
 
 ROW_NUMBER: Final = "kdissect_row_number"
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
@@ -34,7 +33,8 @@ def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
             query = f"SELECT {ROW_NUMBER} FROM batch WHERE (\n{where}\n)"  # noqa: S608  # checked
             kept = connection.sql(query).to_arrow_table().column(0).combine_chunks()
     except engine_failures() as error:
-        raise KdissectError(f"--where {where!r}: {reason_of(error)}") from error
+        columns = batch.schema.names
+        raise query_error(f"--where {where!r}", error, columns) from error
     return kept.sort()
 
 

@@ -7,12 +7,12 @@ So it works for any installation of kdissect: a checkout, a wheel, a container.
 import shlex
 from importlib.metadata import PackageNotFoundError, requires
 
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 
 DISTRIBUTION = "kdissect"
 
 
-class MissingExtra(KdissectError):
+class MissingExtra(InvalidArgument):
     """A feature needs an extra that is not installed; the text has the install command."""
 
     def __init__(self, feature: str, *extras: str) -> None:

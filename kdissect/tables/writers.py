@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
-from kdissect.errors import OutputError
+from kdissect.errors import OutputError, OutputExists
 from kdissect.system.confined import NEW_FILE, PUBLIC
 from kdissect.tables.spool import sync
 
@@ -45,7 +45,7 @@ class ParquetFile:
         is_synced: bool = False,
     ) -> None:
         if path.exists() and not force:
-            raise OutputError(f"{path} exists already; --force overwrites it")
+            raise OutputExists(f"{path} exists already; --force overwrites it")
         if path.is_dir():
             raise OutputError(f"{path} is a directory")
         self.path = path

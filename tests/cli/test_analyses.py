@@ -14,7 +14,8 @@ QUICKSTART = "captures/quickstart.pcapng"
 
 
 def test_every_question_is_a_command() -> None:
-    assert [name for name, module in COMMANDS.items() if module == ANALYSES] == list(QUESTIONS)
+    commands = [name for name, module in COMMANDS.items() if module == ANALYSES]
+    assert sorted(commands) == sorted(QUESTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +31,11 @@ def quickstart_tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_every_question_has_an_answer_about_a_real_capture_in_every_format(
     name: str, quickstart_tables: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([name, quickstart_tables, "--format", "json"]) in (0, 1)
+    assert run([name, quickstart_tables, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     for format_ in ("table", "csv", "parquet"):
         path = tmp_path / f"answer.{format_}"
-        assert run([name, quickstart_tables, "--format", format_, "-o", str(path)]) in (0, 1)
+        assert run([name, quickstart_tables, "--format", format_, "-o", str(path)]) == 0
         assert path.stat().st_size > 0 or not rows
 
 
@@ -45,7 +46,7 @@ def test_a_person_reads_units(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_found_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["latency", QUICKSTART, "--where", "api = 'Vote'"]) == 1
+    assert run(["latency", QUICKSTART, "--where", "api = 'Vote'"]) == 0
     assert "nothing for latency" in capsys.readouterr().err
 
 

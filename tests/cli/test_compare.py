@@ -42,8 +42,8 @@ def test_a_file_can_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == ""
 
 
-def test_nothing_changed_is_nothing_found(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", ONE, ONE, "--of", "work"]) == 1
+def test_nothing_changed_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", ONE, ONE, "--of", "work"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
     assert ": 0 changed, " in err
@@ -69,7 +69,7 @@ def test_there_are_two_sources_or_parts(
 def test_a_condition_that_no_request_meets_leaves_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["compare", ONE, OTHER, "--where", "api = 'None'"]) == 1
+    assert run(["compare", ONE, OTHER, "--where", "api = 'None'"]) == 0
     out, err = capsys.readouterr()
     assert (out, err) == (
         "",

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from rich.cells import cell_len
 
 from kdissect.analysis.catalogue import QUESTIONS
-from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, program, run
+from kdissect.cli.program import ANSWERED, MISUSED, program, run
 from kdissect.tables.schemas import TABLES
 from kdissect.text.escape import escaped
 from tests.conversation import conversation
@@ -159,7 +159,7 @@ def test_no_output_has_a_harmful_character(
     words: list[str], capture: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     files = [str(capture)] * (2 if words[0] == "compare" else 1)
-    assert run([*words, *files]) in (FOUND, NOTHING_FOUND)
+    assert run([*words, *files]) == ANSWERED
     out, err = capfd.readouterr()
     assert not harmful_in(out, "\n")
     assert not harmful_in(err, "\n")
@@ -173,7 +173,7 @@ def test_no_output_has_a_harmful_character(
 def test_no_span_has_a_harmful_character(
     parts: list[str], capture: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["spans", *parts, str(capture)]) == FOUND
+    assert run(["spans", *parts, str(capture)]) == ANSWERED
     out = capfd.readouterr().out
     assert not harmful_in(out, "\n")
     told = {text for line in out.splitlines() for text in strings_of(json.loads(line))}
@@ -288,7 +288,7 @@ def test_arguments_are_escaped_in_what_is_said_of_them(
     made = str(tmp_path / "made")
     for text in ("\u202a\uffa0b", "a\u17b4", "\x1b[31mred", "a\x9b", "\u3164", "\u115f="):
         given = [one.replace("{made}", made).replace("{}", text) for one in words]
-        assert run([*given, str(capture)]) == FAILED
+        assert run([*given, str(capture)]) == MISUSED
         out, err = capfd.readouterr()
         assert err
         assert not harmful_in(out + err, "\n"), given
@@ -306,7 +306,7 @@ def test_a_name_of_a_file_that_is_no_utf_8_is_escaped(
     path = Path(os.fsdecode(b"a\xffb.pcap"))
     path.write_bytes(capture.read_bytes())
     words = ["table", "exchanges", "--columns", "capture", "--format", format_]
-    assert run([*words, str(path)]) == FOUND
+    assert run([*words, str(path)]) == ANSWERED
     assert "udcffb.pcap" in capfd.readouterr().out
-    assert run(["show", "--format", "jsonl", "--limit", "1", str(path)]) == FOUND
+    assert run(["show", "--format", "jsonl", "--limit", "1", str(path)]) == ANSWERED
     assert json.loads(capfd.readouterr().out)["capture"].endswith("a\\udcffb.pcap")

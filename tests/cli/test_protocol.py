@@ -78,7 +78,9 @@ def test_every_layout_can_be_printed(api: object, capsys: pytest.CaptureFixture[
 
 def test_an_unknown_api_or_version_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["protocol", "Fletch"]) == 2
-    assert capsys.readouterr().err == "kdissect: unknown API 'Fletch'\n"
+    assert capsys.readouterr().err == (
+        "kdissect: no API 'Fletch'; did you mean 'Fetch'? all are listed by: kdissect protocol\n"
+    )
     assert run(["protocol", "Fetch", "99"]) == 2
     assert "has versions 0-" in capsys.readouterr().err
 

@@ -6,7 +6,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from kdissect.capture.pcap import PcapScanner
-from kdissect.cli.program import FAILED, run
+from kdissect.cli.program import ANSWERED, run
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from tests.live.listening import Given, Kept
@@ -21,7 +21,7 @@ def command(*words: str) -> Way:
         out = io.TextIOWrapper(io.BytesIO())
         with redirect_stdout(out), redirect_stderr(io.StringIO()) as said:
             code = run([*words, str(capture)])
-        assert code < FAILED, said.getvalue()
+        assert code == ANSWERED, said.getvalue()
 
     return go
 

@@ -149,7 +149,7 @@ def test_a_worker_whose_connection_spark_has_closed_prints_no_stack_trace(
     environment = {**os.environ, **({"PYTHON_WORKER_FACTORY_PORT": "1"} if in_worker else {})}
     words = [sys.executable, "-c", WORKER_THAT_FAILS, error]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 0
     assert ("Traceback" in done.stderr) == is_told
     assert (error in done.stderr) == is_told
 

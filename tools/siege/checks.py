@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kdissect import Limits
-from kdissect.cli.program import FAILED, FOUND, INTERRUPTED, NOTHING_FOUND
+from kdissect.cli.program import ANSWERED, FAILED, INTERRUPTED, MISUSED
 from tests.captures import secrets
 from tests.cli.test_hostile_text import harmful_in
 from tools.siege.commands import BINARY, KEYS, Line
@@ -19,7 +19,7 @@ from tools.siege.inputs import Input
 from tools.siege.processes import LARGEST_FILE, Ended
 
 MIB = 1 << 20
-CODES = frozenset({FOUND, NOTHING_FOUND, FAILED})
+CODES = frozenset({ANSWERED, FAILED, MISUSED})
 # After SIGTERM: it ended before, ends in order, or does not catch it.
 CODES_ASKED = CODES | {INTERRUPTED, -15}
 # As in tests/hostile: 264 MiB of a small capture, 6 copies of what one message becomes, 400 bytes
@@ -94,7 +94,7 @@ def of_text(line: Line, ended: Ended, asked: bool) -> Iterator[Escape]:
         # Marks that combine are drawn with the letter before: names of many languages have them.
         if harmful := {one for one in harmful_in(shown, "\n") if not unicodedata.combining(one)}:
             yield Escape("harmful text", f"{name}: {sorted(harmful)!r}")
-    if asked or ended.code not in (FOUND, NOTHING_FOUND):
+    if asked or ended.code != ANSWERED:
         return
     try:
         yield from of_format(line.format, ended.out.decode(errors="replace"))

@@ -13,8 +13,9 @@ from kdissect.analysis.dimensions import DIMENSIONS, SECOND_NS, check_names, gro
 from kdissect.analysis.execution import schema_of
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, RATE, Option, Question
 from kdissect.analysis.questions.latency import MEASURES
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.tables.schemas import INT64, TEXT, Column
+from kdissect.text.suggestions import known_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,7 +102,7 @@ def changes(
     check_names(by, CHOICES)
     for name in of:
         if name not in MEASURES:
-            raise KdissectError(f"cannot compare {name!r}; there are {', '.join(MEASURES)}")
+            raise InvalidArgument(f"cannot compare {name!r}; {known_words(name, MEASURES)}")
     from kdissect.analysis.compare.paired_counts import Sides
 
     sides = Sides(engines, spans_of(times, window), tuple(by))
@@ -120,13 +121,13 @@ def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span
     lengths = [max(1, last - first) for first, last in times]
     if max(lengths) > LONGEST * min(lengths):
         longer, shorter = (length / SECOND_NS for length in (max(lengths), min(lengths)))
-        raise KdissectError(
+        raise InvalidArgument(
             f"one side is {longer:.3g} s long, the other {shorter:.3g} s: choose a part of the "
             f"longer one, at most {LONGEST} times as long"
         )
     width = window or max(1, min(lengths) // WINDOWS)
     if max(lengths) > LONGEST * WINDOWS * width:
-        raise KdissectError(f"windows of {width / SECOND_NS:.3g} s are too many: take wider ones")
+        raise InvalidArgument(f"windows of {width / SECOND_NS:.3g} s are too many: take wider ones")
     before, after = (Span(first, last, width) for first, last in times)
     return before, after
 

@@ -10,6 +10,7 @@ from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
     askable,
+    columns_of,
     declared_tables,
     stored,
 )
@@ -17,7 +18,7 @@ from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, reason_of
+from kdissect.sql.failures import engine_failures, query_error
 from kdissect.sql.files import PlainPaths
 from kdissect.tables.schemas import TABLES
 
@@ -41,6 +42,7 @@ class DuckTables:
         self, places: Sequence[Place], names: Iterable[str], where: str | None = None
     ) -> None:
         self.tables = declared_tables()
+        self._has_condition = bool(where)
         self._what = f"--where {where!r}" if where else "tables"
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = sorted(wanted, key=list(TABLES).index)
@@ -76,8 +78,9 @@ class DuckTables:
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
-        reason = self._paths.with_targets(reason_of(error))
-        return KdissectError(f"{self._what}: {reason}")
+        found = query_error(self._what, error, columns_of(TABLES["exchanges"]))
+        kind = type(found) if self._has_condition else KdissectError
+        return kind(self._paths.with_targets(str(found)))
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
         for place, tap in numbered(places):
@@ -144,7 +147,8 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
         try:
             places = connection.sql(query).to_arrow_table()
         except engine_failures() as error:
-            raise KdissectError(f"--having {condition!r}: {reason_of(error)}") from error
+            what = f"--having {condition!r}"
+            raise query_error(what, error, table.column_names) from error
     return table.take(places[PLACE])
 
 

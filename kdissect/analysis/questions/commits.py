@@ -287,4 +287,5 @@ QUESTION: Final = Question(
         "kdissect commits broker.pcap",
         "kdissect commits broker.pcap --columns group_id,topic,partition,risk,uncommitted",
     ),
+    derived=("group_id",),
 )

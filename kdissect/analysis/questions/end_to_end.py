@@ -145,4 +145,5 @@ QUESTION: Final = Question(
         "kdissect end-to-end broker.pcap --by topic,partition,group",
         "kdissect end-to-end broker.pcap --by group,window --window 1s",
     ),
+    derived=("group_id",),
 )

@@ -244,4 +244,5 @@ QUESTION: Final = Question(
         "kdissect lag broker.pcap --window 1s",
         "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_time_ns",
     ),
+    derived=("group_id",),
 )

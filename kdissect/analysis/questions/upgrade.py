@@ -20,9 +20,10 @@ from kdissect.analysis.dimensions import (
 from kdissect.analysis.fingerprints import JAVA, SAID, with_software
 from kdissect.analysis.grouping import is_unanswered, listed
 from kdissect.analysis.question import TEXT, Option, Question, Tables
-from kdissect.errors import KdissectError
+from kdissect.errors import InvalidArgument
 from kdissect.messages.headers import UNSUPPORTED_VERSION
 from kdissect.tables.schemas import BOOL, INT16, INT64, TIME, Column
+from kdissect.text.suggestions import known_words
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -79,7 +80,7 @@ def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) ->
 
     check_names(by, CHOICES)
     if to not in TO.choices:
-        raise KdissectError(f"no release {to!r}; there are {', '.join(TO.choices)}")
+        raise InvalidArgument(f"no release {to!r}; {known_words(to, TO.choices)}")
     rows = with_evidence(tables, with_dimensions(tables, by, DEFAULT_WINDOW_NS), to)
     used = rows.group_by([*by, "api", "api_version"]).aggregate(
         oldest=rows.oldest.min(),
@@ -312,4 +313,5 @@ QUESTION: Final = Question(
         "kdissect upgrade broker.pcap --to 4.0 --columns client,api,api_version,reason",
         "kdissect upgrade broker.pcap --to 2.8 --by user",
     ),
+    severities=("verdict", {BREAKS: "problem", MAY_BREAK: "warning"}),
 )
