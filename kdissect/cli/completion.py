@@ -30,5 +30,5 @@ def command(shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None  # noqa: S101  # click has all three
-    click.echo(found(program, {}, "kdissect", COMPLETE).source())
+    click.echo(found(program, {}, "kdissect", COMPLETE).source().rstrip())
     return ANSWERED

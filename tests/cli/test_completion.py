@@ -165,7 +165,6 @@ def test_the_man_pages_are_rendered_without_a_complaint(
     if shutil.which(renderer[0]) is None:
         pytest.skip(f"{renderer[0]} is not installed")
     environment = {**os.environ, "MANWIDTH": "80", "MANPAGER": "cat", "LC_ALL": "C.UTF-8"}
-    environment["MANROFFOPT"] = "-ww"
     for name, text in pages().items():
         path = tmp_path / name
         path.write_text(text)
