@@ -6,6 +6,7 @@ from benchmarks.causes.incidents import (
     committed,
     groups,
     networks,
+    refusals,
     security,
     sharing,
     transactions,
@@ -13,6 +14,6 @@ from benchmarks.causes.incidents import (
 from benchmarks.causes.quiet import QUIETS
 from benchmarks.causes.table import Incident, Quiet
 
-MODULES = (clients, groups, brokers, transactions, security, sharing, networks, committed)
+MODULES = (clients, groups, brokers, transactions, security, sharing, networks, refusals, committed)
 INCIDENTS: tuple[Incident, ...] = tuple(one for module in MODULES for one in module.INCIDENTS)
 ALL: tuple[Incident | Quiet, ...] = (*INCIDENTS, *QUIETS, *committed.QUIETS)

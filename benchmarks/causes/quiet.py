@@ -2,7 +2,7 @@
 
 from benchmarks.causes.incidents.brokers import spread_topic
 from benchmarks.causes.incidents.clients import MIDDLE, NEW, OLD, RDKAFKA
-from benchmarks.causes.incidents.groups import COOPERATIVE, KIP_848
+from benchmarks.causes.incidents.groups import COOPERATIVE, KIP_848, RANGE, freeze
 from benchmarks.causes.incidents.security import login
 from benchmarks.causes.stage import Scene
 from benchmarks.causes.table import Quiet, Variant, View
@@ -254,6 +254,60 @@ def one_acks(scene: Scene) -> None:
         scene.sleep(SECONDS)
 
 
+def patient(scene: Scene) -> None:
+    """A producer that collects records for two seconds, and a reader that waits for a megabyte."""
+    topic = scene.topic()
+    lingers = {"linger.ms": 2000, "batch.size": 500_000}
+    waits = {"fetch.min.bytes": 1_000_000, "fetch.max.wait.ms": 4000}
+    if scene.variant.library == RDKAFKA:
+        lingers = {"linger.ms": 2000, "batch.num.messages": 10000}
+        waits = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 4000}
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, settings=lingers)
+        scene.read("reader", topic, group="readers", settings=waits)
+        scene.sleep(2 * SECONDS)
+
+
+def wide(scene: Scene) -> None:
+    """A topic of many partitions, with a key for each."""
+    topic = scene.topic(partitions=150)
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=5, keys=2000)
+        scene.read("reader", topic, group="readers")
+        scene.sleep(SECONDS)
+
+
+def paused_producer(scene: Scene) -> None:
+    """A producer's process stands still for a while: no broker is slow, and nothing is lost."""
+    topic = scene.topic()
+    own = f"{scene.variant.library}#pausing"
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, library=own)
+        scene.read("reader", topic, group="readers")
+        scene.sleep(3)
+        for _ in range(2):
+            freeze(scene, own, 1.5)
+            scene.sleep(2)
+
+
+def static_restarts(scene: Scene) -> None:
+    """Static members are deployed anew, one after the other, within their sessions."""
+    topic = scene.topic(partitions=2)
+    settings = RANGE | {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 1000}
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=50)
+        for number in (1, 2):
+            own = settings | {"group.instance.id": f"{scene.stem}-{number}"}
+            scene.read(f"reader-{number}", topic, group="readers", settings=own)
+        scene.sleep(4)
+        for number in (1, 2):
+            own = settings | {"group.instance.id": f"{scene.stem}-{number}"}
+            scene.stop(f"{scene.stem}-reader-{number}")
+            scene.sleep(1)
+            scene.read(f"reader-{number}", topic, group="readers", settings=own)
+            scene.sleep(3)
+
+
 JAVA_OLD, JAVA_MIDDLE = "java@2.8.2", "java@3.9.1"
 TINY = tuple({"count": count} for count in (1, 3, 8))
 QUIETS = (
@@ -338,5 +392,18 @@ QUIETS = (
     )),
     Quiet("quiet-acks", "Metrics with acks=0 or 1", one_acks, (
         Variant(NEW, "one", options={"acks": "0"}), Variant(OLD, "one", options={"acks": "1"}),
+    )),
+    Quiet("quiet-patient", "Producer and reader that wait for large batches", patient, (
+        Variant(NEW, "one", views=(View("client:{stem}-reader"),)),
+        Variant(MIDDLE, "one", RDKAFKA, (View("part:0.3-1"),)),
+    )),
+    Quiet("quiet-wide", "A topic of 150 partitions", wide, (
+        Variant(NEW, "one", views=(View("part:0.5-1"),)), Variant(MIDDLE, "one", RDKAFKA),
+    )),
+    Quiet("quiet-paused-producer", "A producer's process stands still twice", paused_producer, (
+        Variant(MIDDLE, "one", views=(View("part:0.3-1"),)), Variant(NEW, "one", RDKAFKA),
+    )),
+    Quiet("quiet-static", "Static members are deployed anew", static_restarts, (
+        Variant(NEW, "one", views=(View("part:0.3-1"),)), Variant(MIDDLE, "one"),
     )),
 )  # fmt: skip

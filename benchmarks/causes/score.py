@@ -12,6 +12,9 @@ from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 
 ALWAYS = ("healthy", "latencies")
 FEW = 3
+# Where programs wait for a CPU most of the time, brokers are slow and stand still, too.
+BUSY = 0.5  # share of the capture's time
+OF_BUSY_MACHINES = ("broker-slow", "broker-stalls", "produce-latency-slow-follower")
 
 
 class Said(NamedTuple):
@@ -57,13 +60,15 @@ def score(capture: Path, truth: Truth, page: Iterable[Said]) -> Score:
     """Compare a page with the truth.
 
     A notice counts for the rank only where the truth lets a notice name the cause. What is said of
-    the capture itself (lost, cut, encrypted) is neither a cause nor false.
+    the capture itself (lost, cut, encrypted) is neither a cause nor false. Nor is it false that
+    brokers were slow where the machine was busy while they were captured.
     """
     told = tuple(one for one in page if one.id not in ALWAYS)
     of_traffic = [one for one in told if one.id not in OF_THE_CAPTURE or one.id in truth.ids]
     ranked = [one for one in of_traffic if one.severity != NOTICE or truth.is_notice]
     rank = next((place for place, one in enumerate(ranked, 1) if names_cause(one, truth)), None)
-    expected = {*truth.ids, *truth.also} - set(truth.false)
+    of_machine = OF_BUSY_MACHINES if truth.pressure >= BUSY else ()
+    expected = {*truth.ids, *truth.also, *of_machine} - set(truth.false)
     false = tuple(
         one for one in of_traffic
         if one.severity != NOTICE and not any(is_kind(one.id, id_) for id_ in expected)

@@ -39,6 +39,8 @@ COPIES = {
     "controlled.shutdown.retry.backoff.ms": "500",
 }
 QUICK_SESSIONS = {"broker.heartbeat.interval.ms": "500", "broker.session.timeout.ms": "3000"}
+LIMITS = {"max.connections.per.ip": "12", "group.max.size": "2"}
+NARROW = {"num.io.threads": "1", "num.network.threads": "1"}
 AUTHORIZERS = {
     KRAFT: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     ZOOKEEPER: "kafka.security.authorizer.AclAuthorizer",
@@ -91,6 +93,8 @@ SHAPES = {
     "unnamed": Shape(Layout(), lambda _: advertised(FAR_NAME)),
     "deaf": Shape(Layout(), lambda _: advertised(DEAF_ADDRESS)),
     "network": Shape(Layout(network=switched()), lambda _: dict(ONE)),
+    "limits": Shape(Layout(), lambda _: ONE | LIMITS),
+    "narrow": Shape(Layout(), lambda _: ONE | NARROW),
 }
 
 

@@ -24,6 +24,7 @@ from tools.record.sniffer import Sniffer, to_pcapng
 
 LOOPBACK = Network("127.0.0.1")
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
+CPU_PRESSURE = Path("/proc/pressure/cpu")
 STARTED = "started (kafka.server.Kafka"
 SETTLE_SECONDS = 0.4
 WORKING = ("java", "librdkafka")  # libraries whose agents work in threads
@@ -143,9 +144,12 @@ class Scene:
         pcap = self.stage.directory / f"{self.name}.pcap"
         self._sniffer = Sniffer(self.cluster.captured_ports, pcap, network.taps[0])
         self._sniffer.start()
+        waited, began = cpu_waits_us(), time.monotonic()
         try:
             yield
             self.stop_all()
+            elapsed = time.monotonic() - began
+            self.truth.pressure = round((cpu_waits_us() - waited) / elapsed / 1e6, 2)
             time.sleep(SETTLE_SECONDS)
             self._sniffer.stop()
         finally:
@@ -161,7 +165,7 @@ class Scene:
 
     def sleep(self, seconds: float) -> None:
         """Let things go on."""
-        time.sleep(seconds)
+        time.sleep(seconds * self.variant.length)
 
     def play(self) -> None:
         """Play it; leave no client behind."""
@@ -190,6 +194,8 @@ class Scene:
 
     def _begin(self, operation: str, who: str, library: str | None, **work: Any) -> str:
         client = f"{self.stem}-{who}"
+        if operation == "start_writing" and "every_ms" in work:
+            work["every_ms"] = max(1, round(work["every_ms"] * self.variant.pace))
         chosen = library or self.variant.library
         if parse_library(chosen).name in WORKING:
             self.stage.call(chosen, operation, client, **work)
@@ -199,6 +205,14 @@ class Scene:
             self._paced[client].open()
         self._running[client] = chosen
         return client
+
+
+def cpu_waits_us() -> int:
+    """For how long anything on this machine has waited for a CPU; 0 where it is not told."""
+    if not CPU_PRESSURE.exists():
+        return 0
+    some, *_ = CPU_PRESSURE.read_text().splitlines()
+    return int(some.rpartition("total=")[2])
 
 
 def stem_of(name: str) -> str:

@@ -38,6 +38,8 @@ class Variant(NamedTuple):
     library: str = "java"
     views: tuple[View, ...] = ()
     options: dict[str, Any] = {}  # noqa: RUF012  (a NamedTuple's default, never written to)
+    pace: float = 1.0  # times between two records of a producer are so many times as long
+    length: float = 1.0  # so is what goes on between two acts
 
 
 class Incident(NamedTuple):

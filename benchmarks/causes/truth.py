@@ -25,6 +25,7 @@ class Truth:
     kafka: str = ""
     shape: str = ""
     library: str = ""
+    pressure: float = 0.0  # share of the capture's time in which something waited for a CPU
     view: str = ""  # how it was derived from another capture
     names: dict[str, str] = field(default_factory=dict)  # of {placeholders} of the table
     clients: dict[str, dict[str, int]] = field(default_factory=dict)  # what clients counted

@@ -28,8 +28,8 @@ def participations(events: "ir.Table") -> "ir.Table":
     """A row for each member in each rebalance; `is_emptied`: the group is empty afterwards.
 
     `is_new`: was not in the group before. `is_unasked`: joined without being told to rebalance.
-    `left_after`: its next known event is a leave. `trigger` is the cause if it is the member's,
-    `trigger_place` its place in time.
+    `left_after`: it leaves before it takes part in another one. `trigger` is the cause if it is the
+    member's, `trigger_place` its place in time.
     """
     events = with_triggers(events)
     # A static member's leave causes no new assignment.
@@ -98,7 +98,7 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
         is_new=(is_new | (is_return & is_expelled)).fill_null(False),
         is_return=(is_return & ~is_expelled).fill_null(False),
         is_other=is_other_subscription(events),
-        leaves_next=(events.event.lead().over(**own) == "leave").fill_null(False),
+        leaves_next=leaves_before_it_settles(events, own),
     )
     said = ibis.cases(*[(events.reason.like(text), cause) for text, cause in REASONS.items()])
     is_leave = events.is_left & (events.said.fill_null(0) != STATIC_LEAVE)
@@ -113,6 +113,15 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
             (is_join & events.is_ok, "join"),
         )
     )
+
+
+def leaves_before_it_settles(events: "ir.Table", own: dict[str, Any]) -> "ir.BooleanValue":
+    """Whether a member leaves next, whatever it is told of a rebalance before it does."""
+    later = {**own, "rows": (1, None)}
+    is_settled = events.is_ok & events.event.isin(SETTLED)
+    settles = is_settled.ifelse(events.place, None).min().over(**later)
+    leaves = (events.event == "leave").ifelse(events.place, None).min().over(**later)
+    return (leaves < settles.coalesce(leaves + 1)).fill_null(False)
 
 
 def is_other_subscription(events: "ir.Table") -> "ir.BooleanValue":

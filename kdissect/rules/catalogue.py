@@ -44,6 +44,27 @@ KINDS: Final = {
         "Restart the missing brokers; producers with acks=all cannot write until then.",
         "failovers",
     ),
+    "tls-on-plaintext-port": Kind(
+        "2 connections or more on which a client began TLS, and the broker ended them unanswered",
+        "Compare security.protocol of the client with the listener's protocol.",
+        "table connections",
+    ),
+    "plaintext-on-tls-port": Kind(
+        "2 connections or more on which a client did not speak TLS, and the broker answered with "
+        "an alert",
+        "Set security.protocol to SSL or SASL_SSL, or use the plaintext listener.",
+        "table connections",
+    ),
+    "authentication-fails": Kind(
+        "a SASL login failed",
+        "Compare the client's mechanism and credentials with the broker's.",
+        "errors",
+    ),
+    "authorization-fails": Kind(
+        "a response with one of the AUTHORIZATION_FAILED codes",
+        "Grant the user the ACL, or correct the resource name in the client.",
+        "errors",
+    ),
     "produce-latency-slow-follower": Kind(
         "acks=all: where one follower replicated last, p99 is 50 ms or more, half of it "
         "replication and twice that of other followers, and its median is no lower than theirs; "
@@ -74,27 +95,6 @@ KINDS: Final = {
         "refused: 5 times or more on half as many connections, or 10 times and once a second",
         "Compare advertised.listeners with what the client can resolve and reach.",
         "traffic --by client",
-    ),
-    "tls-on-plaintext-port": Kind(
-        "2 connections or more on which a client began TLS, and the broker ended them unanswered",
-        "Compare security.protocol of the client with the listener's protocol.",
-        "table connections",
-    ),
-    "plaintext-on-tls-port": Kind(
-        "2 connections or more on which a client did not speak TLS, and the broker answered with "
-        "an alert",
-        "Set security.protocol to SSL or SASL_SSL, or use the plaintext listener.",
-        "table connections",
-    ),
-    "authentication-fails": Kind(
-        "a SASL login failed",
-        "Compare the client's mechanism and credentials with the broker's.",
-        "errors",
-    ),
-    "authorization-fails": Kind(
-        "a response with one of the AUTHORIZATION_FAILED codes",
-        "Grant the user the ACL, or correct the resource name in the client.",
-        "errors",
     ),
     "duplicates-in-log": Kind(
         "brokers gave one batch two offsets",
@@ -137,7 +137,8 @@ KINDS: Final = {
     ),
     "broker-slow": Kind(
         "p99 of the broker time of an API is 100 ms or more, or 50 ms and 5 times that of other "
-        "brokers",
+        "brokers; a warning where it is only Produce with acks=all and commits, for which it may "
+        "wait for followers",
         "Look at that broker's disks and request handlers.",
         "latency --of work --by api,broker",
     ),
@@ -227,8 +228,10 @@ KINDS: Final = {
         "health",
     ),
     "connections-reset": Kind(
-        "a broker reset 3 connections or more after data",
-        "Look at the broker's log: idle limit, wrong protocol, out of memory.",
+        "a broker reset 3 connections or more after data; a problem where it answered nothing on "
+        "them, not even ApiVersions",
+        "Look at the broker's log: max.connections.per.ip, idle limit, wrong protocol, out of "
+        "memory.",
         "health",
     ),
     "metadata-storm": Kind(

@@ -22,6 +22,7 @@ FEW: Final = 3
 # A capture that is shorter does not show whether a broker was just starting.
 STARTING_NS: Final = 10 * SECOND_NS
 NAMED: Final = 2  # old clients that are reported one by one
+GREETED: Final = 0.8  # share of resets
 CHURN: Final = 20
 SHORT_NS: Final = 10 * SECOND_NS
 OFTEN: Final = 100
@@ -108,14 +109,29 @@ def resets(seen: Context) -> Iterator[Finding]:
     cut = rows.total("reset_by_broker")
     if cut >= FEW:
         brokers = list(dict.fromkeys(str(row["broker"]) for row in rows))
+        text = f"{listed(brokers, 'broker', rows.distinct('broker', len(brokers)))} reset "
+        text += f"{counted(cut, 'connection')} of {clients_of(rows)}"
+        greetings = unanswered_greetings(seen)
+        is_turned_away = greetings >= max(FEW, GREETED * cut)
+        if is_turned_away:
+            text += (
+                f"; {counted(greetings, 'first request')} (ApiVersions) got no response: it may "
+            )
+            text += "allow no more connections, or speak another protocol"
         yield Finding(
             "connections-reset",
-            WARNING,
-            f"{listed(brokers, 'broker', rows.distinct('broker', len(brokers)))} reset "
-            f"{counted(cut, 'connection')} of {clients_of(rows)}",
-            {"reset_by_broker": cut},
+            PROBLEM if is_turned_away else WARNING,
+            text,
+            {"reset_by_broker": cut, "unanswered": greetings if is_turned_away else 0},
             their(rows) | column_of("brokers", "broker", rows),
         )
+
+
+def unanswered_greetings(seen: Context) -> int:
+    """Requests without an answer with which a client begins a connection."""
+    greeting = seen.apis.get("ApiVersions")
+    in_flight = seen.signs.in_flight(seen.summary.totals.last_time_ns or 0)["ApiVersions"]
+    return 0 if greeting is None or seen.signs.is_one_way else greeting.unanswered - in_flight
 
 
 def metadata(seen: Context) -> Iterator[Finding]:

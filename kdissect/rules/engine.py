@@ -40,7 +40,9 @@ RULES: Final[tuple[Rule, ...]] = (
 EXPLAINED: Final = {
     "failover-blackout": OF_LEADERSHIP,
     "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
-    "transactional-id-taken-over": produce_rules.DECIDED,
+    "transactional-id-taken-over": (*produce_rules.DECIDED, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    # Batches that were on their way when their transaction was aborted.
+    "transactions-abort": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"),
     "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
     "coordinator-moved": (
         "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
@@ -48,12 +50,18 @@ EXPLAINED: Final = {
 }  # fmt: skip
 OF_REBALANCES: Final = (
     "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",
-    "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID",
+    "STALE_MEMBER_EPOCH",
 )  # fmt: skip
+# A static member that was replaced while it was lost is fenced when it comes back. Else two members
+# that run have one group.instance.id.
+FENCED: Final = "FENCED_INSTANCE_ID"
+LOST: Final = ("session-timeout", "max-poll-exceeded")
 REBALANCES: Final = (
     "session-timeout", "max-poll-exceeded", "rebalance-storm", "rebalance-stops-group",
     "static-member-restart",
 )  # fmt: skip
+# Of brokers, in which they forget members.
+SILENCES: Final = ("broker-stalls", "failover-blackout", "coordinator-moved")
 # TLS on one side of a connection.
 MISMATCHES: Final = ("tls-on-plaintext-port", "plaintext-on-tls-port")
 # Symptom → causes: the first is suppressed when one of the others is found.
@@ -73,12 +81,17 @@ SYMPTOMS: Final = {
     "advertised-listener-unreachable": ("idle-connections-closed", "broker-refuses-connections"),
     "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
     "produce-sent-again": ("failover-blackout",),
+    "static-member-restart": (ERROR + FENCED,),
     "coordinator-moved": ("failover-blackout", "broker-refuses-connections", "broker-stalls"),
     "fetch-mostly-long-poll": ("healthy",),
     "latencies": ("healthy",),
 }  # fmt: skip
 # Symptoms of old clients when brokers close their connections.
 OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-again")
+# Symptoms of clients whose connections brokers end before they answer anything.
+OF_TURNED_AWAY: Final = (
+    "connection-churn", "requests-unanswered", "advertised-listener-unreachable",
+)  # fmt: skip
 # Findings about late or missing replicas, for which leaders hold requests.
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
@@ -139,7 +152,9 @@ def is_certain(finding: Finding) -> bool:
     if not finding.id.startswith(ERROR):
         return finding.id in CERTAIN
     name = finding.id.removeprefix(ERROR)
-    explained = name in OF_REBALANCES or any(name in names for names in EXPLAINED.values())
+    explained = name in (*OF_REBALANCES, FENCED) or any(
+        name in names for names in EXPLAINED.values()
+    )
     return not explained and "Produce" not in finding.concerns["apis"]
 
 
@@ -176,7 +191,9 @@ def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
         return False
     name = finding.id.removeprefix(ERROR)
     ids = {one.id for one in found}
-    if name in OF_REBALANCES and ids.intersection(REBALANCES):
+    if name in OF_REBALANCES and ids.intersection((*REBALANCES, *SILENCES)):
+        return True
+    if name == FENCED and ids.intersection(LOST):
         return True
     if any(id_ in ids and name in names for id_, names in EXPLAINED.items()):
         return True
@@ -194,6 +211,8 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
             for one in found
         )  # fmt: skip
     if finding.id in OF_REFUSED and refused(found):
+        return True
+    if finding.id in OF_TURNED_AWAY and turned_away(found):
         return True
     if finding.id == "requests-unanswered" and any(
         one.id == LOSSES and one.severity == PROBLEM for one in found
@@ -266,6 +285,11 @@ def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
 def refused(found: Sequence[Finding]) -> bool:
     """Return whether brokers in this capture already close connections of old clients."""
     return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
+
+
+def turned_away(found: Iterable[Finding]) -> bool:
+    """Whether brokers reset connections before they answered a first request."""
+    return any(one.numbers["unanswered"] for one in found if one.id == "connections-reset")
 
 
 def healthy(seen: Context, errors: Sequence[Finding]) -> Iterator[Finding]:

@@ -41,10 +41,12 @@ BACKGROUND_APIS: Final = DATA_APIS | {
     "Metadata", "FindCoordinator", "ApiVersions", "OffsetFetch", "ListOffsets", "SaslHandshake",
     "OffsetForLeaderEpoch", "AddOffsetsToTxn", "LeaveGroup",
 }  # fmt: skip
-# Kafka's own clients receive these with new topics and coordinators; for at most this long.
+# Kafka's own clients receive these with new topics, leaders and coordinators; for at most this
+# long. A new partition is in the metadata before its broker leads it.
 AT_FIRST: Final = frozenset((
     *TOPICS, "LEADER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
-    "NOT_COORDINATOR", "NOT_CONTROLLER",
+    "NOT_COORDINATOR", "NOT_CONTROLLER", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH",
+    "FENCED_LEADER_EPOCH",
 ))  # fmt: skip
 # Failures of the broker itself, whatever was asked.
 OF_BROKERS: Final = frozenset(("UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE"))
@@ -68,9 +70,14 @@ def failovers(seen: Context) -> Iterator[Finding]:
     refused = seen.grouped(
         "health", lambda row: row["broker"], lambda row: row["broker"] in by_broker
     )
-    for broker, rows in by_broker.items():
+    for broker, rows in sorted(by_broker.items(), key=lambda one: -longest_time(one[1])):
         by_access = {access: ways.get((broker, access), Chosen()) for access in ACCESS}
         yield _blackout(broker, rows, by_access, refused.get(broker, Chosen()))
+
+
+def longest_time(rows: Chosen) -> int:
+    """The longest time that partitions were without a leader, or were tried in vain."""
+    return max(map(rows.largest, ("blackout_ns", "slowest_client_ns", "failing_ns")))
 
 
 def is_failover(row: Row) -> bool:
@@ -112,7 +119,7 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
         text += f"; {broker} refused {counted(refused, 'connection')}"
     if slowest > longest:
         text += f"; the slowest client took {duration(slowest)}"
-    longest_of_all = max(longest, slowest, failing)
+    longest_of_all = longest_time(rows)
     is_orderly = not unfinished and refused < FEW and OF_MOVES.issuperset(several(rows, "cause"))
     is_once = rows.total("errors") <= ONCE_EACH_WAY * partitions
     is_usual = longest_of_all < (SETTLED_NS if is_once else MOVE_NS)

@@ -87,7 +87,7 @@ def rebalances(rows: "ir.Table") -> "ir.Table":
         duration_ns=rows.duration_ns.max(),
         members=rows.members.argmax(stopped),
         members_before=rows.members_before.argmax(stopped),
-        lost=rows.lost.max(),
+        lost=(rows.lost > 0).fill_null(False).cast("int64").sum(),
         reason=rows.reason.argmax(stopped),
         group_instance_id=rows.group_instance_id.max(),
         start=rows.start.min(),

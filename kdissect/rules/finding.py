@@ -10,6 +10,14 @@ PROBLEM: Final = "problem"  # a client or user waits, fails or loses records
 WARNING: Final = "warning"  # it will cause trouble, or has a cost
 NOTICE: Final = "notice"  # worth knowing
 SEVERITIES: Final = (PROBLEM, WARNING, NOTICE)
+# Refused for good is worse than slow. These codes alone may be what a broker that stalls leads to.
+BEFORE: Final = "produce-latency-slow-follower"
+OF_STALLS: Final = frozenset((
+    "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",
+    "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH",
+    "INVALID_TXN_STATE", "UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "INVALID_RECORD_STATE", "KAFKA_STORAGE_ERROR",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,10 @@ class Finding:
         return f"kdissect {self.kind.command}" if self.kind.command else ""
 
 
-def weight(finding: Finding) -> tuple[int, int]:
+def weight(finding: Finding) -> tuple[int, float]:
     """Sort key: the worst first."""
-    id_ = ERROR + "CODE" if finding.id.startswith(ERROR) else finding.id
-    return SEVERITIES.index(finding.severity), ORDER[id_]
+    severity = SEVERITIES.index(finding.severity)
+    if not finding.id.startswith(ERROR):
+        return severity, ORDER[finding.id]
+    is_refusal = finding.severity == PROBLEM and finding.id.removeprefix(ERROR) not in OF_STALLS
+    return severity, ORDER[BEFORE] - 0.5 if is_refusal else ORDER[ERROR + "CODE"]

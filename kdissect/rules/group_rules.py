@@ -55,7 +55,10 @@ def timeouts(seen: Context) -> Iterator[Finding]:
     for group, lost in by_group(seen, is_lost).items():
         who = clients_of(known[group]) if group in known else "a member"
         text = f"Group {group} lost {who} to a session timeout"
-        text += _stalled(lost) + _after(lost)
+        times = sum(times_lost(row) for row in lost)
+        # Of rebalances that were counted together, some may have lost nothing.
+        sure = Rows(row for row in lost if times_lost(row) == number(row, "rebalances"))
+        text += _stalled(sure, times) + _after(lost)
         yield _about("session-timeout", PROBLEM, group, lost, text)
 
 
@@ -63,6 +66,11 @@ def is_lost(row: Row) -> bool:
     """Return whether a member stopped responding."""
     is_other = row["cause"] in (MAX_POLL, STATIC)
     return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
+
+
+def times_lost(row: Row) -> int:
+    """Rebalances of a row that a member's silence made, or in which one was missing."""
+    return number(row, "rebalances") if row["cause"] == TIMEOUT else number(row, "lost")
 
 
 def slow_polls(seen: Context) -> Iterator[Finding]:
@@ -164,8 +172,9 @@ def _stopped(row: Row) -> int:
     return number(row, "stopped_ns") if number(row, "members_before") else 0
 
 
-def _stalled(rows: Rows) -> str:
-    stopped, times = rows.largest("stopped_ns"), rows.total("rebalances")
+def _stalled(rows: Rows, times: int | None = None) -> str:
+    stopped = rows.largest("stopped_ns") if rows else 0
+    times = rows.total("rebalances") if times is None else times
     often = f", {count(times)} times" if times > 1 else ""
     most = f"{'up to ' if often else ''}{duration(stopped)}"
     return f"{often}: its partitions stalled for {most}" if stopped else often

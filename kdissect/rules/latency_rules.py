@@ -122,8 +122,8 @@ def _stall(broker: str, episodes: list[Rows]) -> Finding:
 def _stall_or_replication(broker: str, episodes: list[Rows]) -> Finding:
     """Finding for a stall of replicated requests only, which a silent follower explains, too."""
     rows = Rows(row for episode in episodes for row in episode)
-    text = f"Broker {broker} sent no response for up to "
-    text += f"{duration(max(map(held_ns, rows)))} "
+    longest = duration(max(map(held_ns, rows)))
+    text = f"Broker {broker} sent no captured response for up to {longest} "
     what = f"{counted(len(rows), 'request')} ({_apis(rows)})"
     if all(row["api"] == "Produce" for row in rows):
         what = f"{counted(len(rows), 'Produce request')} with acks=all"
@@ -256,8 +256,9 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
         if is_slower or is_slow(row):
             slower_than = usual if is_slower else None
             by_broker.setdefault(str(row["broker"]), []).append((row, slower_than))
+    held = COMMITS | ({"Produce"} if seen.signs.acks_all else set())
     for broker, found in by_broker.items():
-        yield _slow_broker(broker, found)
+        yield _slow_broker(broker, found, all(row["api"] in held for row, _ in found))
 
 
 def distances(seen: Context) -> dict[str, int]:
@@ -290,7 +291,8 @@ def is_slow(row: Row) -> bool:
     return is_rarely or number(row, "p50_ns") >= SLOW_NS
 
 
-def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
+def _slow_broker(broker: str, found: list[tuple[Row, int | None]], is_held: bool) -> Finding:
+    """The finding; a leader holds some requests until followers have them, seen or not."""
     found.sort(key=lambda one: -number(one[0], "exchanges") * number(one[0], "p99_ns"))
     parts = [
         f"{row['api']} {duration(row['p99_ns'])} (p50 {duration(row['p50_ns'])})"
@@ -298,10 +300,11 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
         for row, usual in found[:2]
     ]
     first = found[0][0]
+    who = f"{broker}, or a follower it waits for," if is_held else broker
     return Finding(
         "broker-slow",
-        PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS else WARNING,
-        f"Broker {broker} is slow: p99 of broker time is {'; '.join(parts)}",
+        PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS and not is_held else WARNING,
+        f"Broker {who} is slow: p99 of broker time is {'; '.join(parts)}",
         {name: first[name] for name in ("p50_ns", "p99_ns", "max_ns", "exchanges")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )

@@ -546,8 +546,8 @@ def test_silence_that_a_follower_explains_too_is_no_problem_of_the_broker() -> N
     (found,) = judged(slowest=[produce, produce])
     assert (found.id, found.severity) == ("broker-stalls", WARNING)
     assert found.text == (
-        "Broker 10.0.0.9:9092 sent no response for up to 890 ms while 2 Produce requests with "
-        "acks=all of svc-7 at 10.1.2.3 waited: it stalled, or a follower they waited for did"
+        "Broker 10.0.0.9:9092 sent no captured response for up to 890 ms while 2 Produce requests "
+        "with acks=all of svc-7 at 10.1.2.3 waited: it stalled, or a follower they waited for did"
     )
     for other in (produce | {"acks": 1}, SAID[6][1]):
         assert [one.severity for one in judged(slowest=[produce, other])] == [PROBLEM]
@@ -911,3 +911,127 @@ def test_a_group_that_waits_for_its_new_coordinator_is_no_stall_of_the_broker() 
     assert ids(judged(slowest=[commit, commit], health=[other])) == ["broker-refuses-connections"]
     (both,) = judged(slowest=[beat, commit | {"api": "Metadata"}])
     assert (both.id, both.severity) == ("broker-stalls", PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [("static restart", ["error-FENCED_INSTANCE_ID"]), ("join", ["error-FENCED_INSTANCE_ID"]),
+     ("session timeout", ["session-timeout"])],
+)  # fmt: skip
+def test_two_members_with_one_instance_id_are_no_restart(cause: str, told: list[str]) -> None:
+    """A member that was lost and replaced is fenced when it comes back; nothing else fences one."""
+    fenced = WHO | {"error": "FENCED_INSTANCE_ID", "api": "Heartbeat", "errors": 1, "exchanges": 1,
+                    "is_retriable": False}  # fmt: skip
+    back = WHOM | {"group_id": "g", "cause": cause, "rebalances": 1, "members_before": 2,
+                   "group_instance_id": "desk-7", "outcome": "complete"}  # fmt: skip
+    found = judged(errors=[fenced], rebalances=[back])
+    assert ids(found) == told
+    assert found[0].severity == PROBLEM
+
+
+@pytest.mark.parametrize(
+    ("acks_all", "others", "severity", "words"),
+    [
+        (9, (), WARNING, "Broker 10.0.0.9:9092, or a follower it waits for, is slow: p99 of"),
+        (0, (), PROBLEM, "Broker 10.0.0.9:9092 is slow: p99 of"),
+        (9, ("Heartbeat",), PROBLEM, "Broker 10.0.0.9:9092 is slow: p99 of"),
+        (9, ("OffsetCommit",), WARNING, "10.0.0.9:9092, or a follower it waits for, is slow: p99"),
+    ],
+)
+def test_a_leader_may_be_slow_for_a_follower_that_was_not_captured(
+    acks_all: int, others: tuple[str, ...], severity: str, words: str
+) -> None:
+    slow = {"broker": BROKER, "exchanges": 500, "p50_ns": 2 * MS, "p99_ns": 120 * MS}
+    look = seen(work=[slow | {"api": one} for one in ("Produce", *others)])
+    look.signs.acks_all = acks_all
+    (found,) = (one for one in judge(look) if one.id == "broker-slow")
+    assert found.severity == severity
+    assert words in found.text
+
+
+@pytest.mark.parametrize(
+    ("resets", "greetings", "severity"), [(9, 9, PROBLEM), (9, 8, PROBLEM), (9, 7, WARNING)]
+)
+def test_a_broker_that_ends_connections_before_its_first_answer_turns_clients_away(
+    resets: int, greetings: int, severity: str
+) -> None:
+    """Then no listener is out of reach, and what has no answer is what was turned away."""
+    row = WHO | {"broker": BROKER, "reset_by_broker": resets, "connections": resets,
+                 "reconnects": 40, "life_p50_ns": MS, "exchanges": 20}  # fmt: skip
+    look = seen(api("ApiVersions", 20, unanswered=greetings), api("Metadata", 11), health=[row])
+    look.signs._looking["svc-7"] = 11
+    look = replace(look, summary=replace(look.summary, totals=replace(
+        look.summary.totals, last_time_ns=(look.summary.totals.first_time_ns or 0) + 5 * SECOND
+    )))  # fmt: skip
+    found = judge(look)
+    (reset,) = (one for one in found if one.id == "connections-reset")
+    assert reset.severity == severity
+    assert (f"{greetings} first requests (ApiVersions) got no response" in reset.text) is (
+        severity == PROBLEM
+    )
+    others = {"connection-churn", "requests-unanswered", "advertised-listener-unreachable"}
+    assert bool(others & set(ids(found))) is (severity == WARNING)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_retriable", "is_first"),
+    [
+        ("GROUP_MAX_SIZE_REACHED", False, True),
+        ("TOPIC_AUTHORIZATION_FAILED", False, True),
+        # Members that a broker which stalls forgets; and what is tried again.
+        ("UNKNOWN_MEMBER_ID", False, False),
+        ("REQUEST_TIMED_OUT", True, False),
+    ],
+)
+def test_what_is_refused_for_good_is_worse_than_what_takes_long(
+    code: str, is_retriable: bool, is_first: bool
+) -> None:
+    error = WHO | {"error": code, "api": "JoinGroup", "errors": 4, "exchanges": 4,
+                   "is_retriable": is_retriable}  # fmt: skip
+    found = judged(slowest=[SAID[6][1]], errors=[error])
+    assert (found[0].id != "broker-stalls") is is_first
+    assert "broker-stalls" in ids(found)
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(4, False), (6, True)])
+@pytest.mark.parametrize("code", ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH"])
+def test_a_new_partition_has_no_leader_for_a_moment(code: str, seconds: int, is_told: bool) -> None:
+    row = WHO | {"error": code, "api": "Produce", "errors": 32, "exchanges": 32,
+                 "is_retriable": True, "first_seen": START_US,
+                 "last_seen": START_US + seconds * 1_000_000}  # fmt: skip
+    assert (ERROR + code in ids(judged(errors=[row]))) is is_told
+
+
+def test_rebalances_that_are_counted_together_did_not_all_lose_a_member() -> None:
+    row = WHOM | {"group_id": "g", "cause": "join", "outcome": "interrupted", "rebalances": 5,
+                  "lost": 1, "stopped_ns": 9 * SECOND, "members": 1,
+                  "members_before": 2}  # fmt: skip
+    texts = {one.id: one.text for one in judged(rebalances=[row])}
+    assert texts["session-timeout"] == (
+        "Group g lost a member to a session timeout; 1 member remained"
+    )
+    texts = {one.id: one.text for one in judged(rebalances=[row | {"lost": 5}])}
+    assert "a session timeout, 5 times: its partitions stalled for" in texts["session-timeout"]
+
+
+@pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"])
+def test_batches_of_an_aborted_transaction_that_are_refused_belong_to_it(error: str) -> None:
+    code = WHO | {"error": error, "api": "Produce", "errors": 3, "exchanges": 3,
+                  "is_retriable": False}  # fmt: skip
+    aborted = WHOM | {"transactional_id": "till", "outcome": "aborted", "ended_by": "svc-7"}
+    assert ids(judged(errors=[code], transactions=[aborted] * 5)) == ["transactions-abort"]
+    assert ids(judged(errors=[code], transactions=[aborted] * 4)) == [ERROR + error]
+
+
+def test_members_that_a_silent_broker_forgot_belong_to_its_silence() -> None:
+    forgotten = WHO | {"error": "UNKNOWN_MEMBER_ID", "api": "Heartbeat", "errors": 1,
+                       "exchanges": 1, "is_retriable": False}  # fmt: skip
+    assert ids(judged(errors=[forgotten])) == ["error-UNKNOWN_MEMBER_ID"]
+    assert ids(judged(errors=[forgotten], slowest=[SAID[6][1]])) == ["broker-stalls"]
+    assert ids(judged(errors=[forgotten], failovers=[SAID[0][1]])) == ["failover-blackout"]
+
+
+def test_the_broker_whose_partitions_were_away_longest_is_told_first() -> None:
+    short = SAID[0][1] | {"old_broker": "10.0.0.7:9092", "blackout_ns": 1100 * MS, "errors": 90}
+    found = judged(failovers=[short, SAID[0][1]])
+    assert [one.concerns["broker"] for one in found] == [BROKER, "10.0.0.7:9092"]

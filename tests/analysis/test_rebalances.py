@@ -109,6 +109,23 @@ def test_who_is_not_heard_of_any_more_had_its_session_time_out(tmp_path: Path) -
     assert row["stopped_ns"] == 45_110 * MS
 
 
+def test_who_leaves_when_told_of_a_rebalance_did_not_vanish(tmp_path: Path) -> None:
+    """Carl knocks, ann leaves; bob is told, and leaves in place of joining."""
+    story = Story().generation(0, 1, ann="t:0", bob="t:1")
+    for who in ("bob", "ann"):
+        story.tell(1, who, JOIN, "join", 5, generation=2, protocol="range")
+    story.tell(1.3, "carl", JOIN, "join", error="MEMBER_ID_REQUIRED")
+    for who, assignment in (("bob", "t:1"), ("ann", "t:0")):
+        story.tell(2.5, who, SYNC, "sync", generation=2, assignment=assignment)
+    story.tell(2.6, "ann", LEAVE, "leave")
+    story.tell(2.9, "bob", BEAT, "heartbeat", generation=2, error="REBALANCE_IN_PROGRESS")
+    story.tell(2.95, "carl", JOIN, "join", error="MEMBER_ID_REQUIRED")
+    story.tell(3.3, "bob", LEAVE, "leave")
+    story.tell(3.4, "carl", JOIN, "join", 5, generation=3, protocol="range")
+    rows = story.rows(tmp_path, silent={"bob": 3.31, "ann": 2.61})
+    assert [row["lost"] for row in rows if row["lost"]] == []
+
+
 def test_a_member_that_comes_back_after_its_time_out_joins(tmp_path: Path) -> None:
     story = Story().generation(1, 1, ann="t:0", bob="t:1").generation(50, 2, ann="t:0,1")
     story.tell(60, "bob", BEAT, "heartbeat", generation=1, error="UNKNOWN_MEMBER_ID")

@@ -59,16 +59,18 @@ def test_a_class_is_in_both_halves_and_its_findings_exist(incident: object) -> N
 def test_each_class_that_is_staged_here_is_drawn_once_by_a_seed() -> None:
     plan = list(drawn(SEED))
     assert plan == list(drawn(SEED))
-    staged = [one for one in INCIDENTS if any(each.shape != RECORDER for each in one.variants)]
+    every = (*INCIDENTS, *QUIETS)
+    staged = [one for one in every if any(each.shape != RECORDER for each in one.variants)]
     assert [what for _, _, what, _ in plan] == staged
-    assert len(staged) > 40
+    assert len(staged) > 70
     changed = 0
     for name, half, what, variant in plan:
-        assert (name, half) == (f"{what.name}-{SEED}", DRAWN)
+        wanted = DRAWN if what in INCIDENTS else QUIET
+        assert (name, half) == (f"{what.name}-{SEED}", wanted)
         alike = [one for one in what.variants if one.shape == variant.shape]
         assert variant.version in {one.version for one in alike}
         assert variant.library in {one.library for one in alike}
-        changed += variant not in what.variants
+        changed += variant._replace(pace=1, length=1) not in what.variants
         views = [each for one in what.variants for each in one.views]
         for view in variant.views:
             assert any(is_near(view, each) for each in views)
@@ -128,6 +130,19 @@ def test_a_notice_counts_where_the_truth_lets_it() -> None:
     assert score(Path("b.pcapng"), truth, [PLEASANT]).rank == 1
     truth.is_notice = False
     assert score(Path("b.pcapng"), truth, [PLEASANT]).rank is None
+
+
+@pytest.mark.parametrize(
+    ("pressure", "denied", "is_false"),
+    [(0.0, [], True), (0.49, [], True), (0.5, [], False), (0.9, ["broker-stalls"], True)],
+)
+def test_brokers_are_slow_where_the_machine_is_busy(
+    pressure: float, denied: list[str], is_false: bool
+) -> None:
+    truth = Truth("q-1", "q", QUIET, "Nothing", pressure=pressure, false=denied)
+    stall = Said("broker-stalls", "problem", "Broker 127.0.0.1:9092 stalled")
+    assert score(Path("q.pcapng"), truth, [stall]).false == ((stall,) if is_false else ())
+    assert score(Path("q.pcapng"), truth, [WRONG]).false == (WRONG,)
 
 
 def test_error_codes_may_be_any() -> None:

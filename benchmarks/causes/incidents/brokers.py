@@ -1,6 +1,8 @@
 """Incidents of brokers: paused, killed, restarted, without space; and replicas that are missing."""
 
+from benchmarks.causes.firewall import unreachable
 from benchmarks.causes.incidents.clients import MIDDLE, NEW, OLD, RDKAFKA
+from benchmarks.causes.shapes import PORT
 from benchmarks.causes.stage import Scene
 from benchmarks.causes.table import Incident, Variant, View
 
@@ -147,6 +149,54 @@ def disk_full(scene: Scene) -> None:
             scene.sleep(12)
 
 
+def unreachable_leader(scene: Scene) -> None:
+    """Packets of clients no longer reach one of three brokers, which goes on leading: its own
+    connections work.
+    """
+    topic = spread_topic(scene)
+    java = {"request.timeout.ms": 2000, "delivery.timeout.ms": 8000}
+    quick = {"socket.timeout.ms": 2000} if scene.variant.library == RDKAFKA else java
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, settings=ALL_WAIT | quick)
+        scene.sleep(4)
+        with scene.incident(broker=scene.broker(3)), unreachable("127.0.0.3", PORT):
+            scene.sleep(12)
+    scene.sleep(3)
+
+
+def unclean_election(scene: Scene) -> None:
+    """A leader is killed whose only follower was behind; it leads all the same, without records."""
+    topic = scene.topic(replication=2, configs={"unclean.leader.election.enable": "true"})
+    scene.place(topic, 0, [1, 2])
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, settings={"acks": "1"})
+        scene.read("reader", topic, assign=[[topic, 0]])
+        scene.sleep(3)
+        scene.kill_broker(2)
+        scene.sleep(6)
+        with scene.incident(broker=scene.broker(1)):
+            scene.kill_broker(1)
+            scene.sleep(1)
+            scene.start_broker(2)
+            scene.sleep(8)
+    scene.start_broker(1)
+    scene.sleep(3)
+
+
+def overloaded(scene: Scene) -> None:
+    """One thread of a broker compresses what six producers send, and others wait for it."""
+    topic = scene.topic(partitions=6, configs={"compression.type": "gzip"})
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, partition=0)
+        scene.sleep(2)
+        with scene.incident(broker=scene.broker(1)):
+            settings = {"linger.ms": 20, "batch.size": 900_000}
+            for number in range(6):
+                scene.write(f"bulk-{number}", topic, every_ms=10, burst=150, size=4000,
+                            partition=number, compressible=False, settings=settings)  # fmt: skip
+            scene.sleep(10)
+
+
 BROKER = "{broker}"
 AFTER_A_BROKER = (
     "broker-refuses-connections", "rebalance-stops-group", "produce-latency-slow-follower",
@@ -238,5 +288,36 @@ INCIDENTS = (
         (BROKER, "KAFKA_STORAGE_ERROR"), disk_full,
         (Variant(NEW, "disk"), Variant(MIDDLE, "disk")),
         also=AFTER_A_BROKER,
+    ),
+    Incident(
+        "unreachable-leader",
+        "Packets of clients no longer reach {broker}, which goes on leading a partition",
+        ("requests-unanswered", "produce-sent-again", "broker-refuses-connections",
+         "failover-blackout", "network-makes-p99"),
+        (BROKER,), unreachable_leader,
+        (
+            Variant(NEW, "three", views=(View("client:{stem}-writer"),)),
+            Variant(MIDDLE, "three", RDKAFKA, (View("part:0.4-1"),)),
+        ),
+        also=(*AFTER_A_BROKER, "network-makes-p99"), false=("broker-stalls", "broker-slow"),
+    ),
+    Incident(
+        "unclean-election",
+        "{broker} was killed; a follower that was behind leads without the last records",
+        ("failover-blackout",), (BROKER,), unclean_election,
+        (Variant(NEW, "three"), Variant(MIDDLE, "three", views=(View("client:{stem}-"),))),
+        also=(*AFTER_A_BROKER, "error-OFFSET_OUT_OF_RANGE", "records-delivered-again"),
+    ),
+    Incident(
+        "overloaded-broker",
+        "{broker} has one thread for requests, which compresses what six producers send",
+        ("broker-slow", "broker-stalls"), (BROKER,), overloaded,
+        (
+            Variant(MIDDLE, "narrow", views=(View("client:{stem}-writer"),)),
+            Variant(NEW, "narrow", RDKAFKA, (View("part:0.3-1"),)),
+        ),
+        also=("receiver-does-not-read", "produce-sent-again",
+              "broker-recompresses"),
+        false=("network-makes-p99", "round-trip-makes-latency"),
     ),
 )  # fmt: skip

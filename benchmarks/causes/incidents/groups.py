@@ -180,6 +180,19 @@ def coordinator_moves(scene: Scene) -> None:
         scene.sleep(4)
 
 
+def retention_overtakes(scene: Scene) -> None:
+    """Retention deletes what a slow group has not read yet; it goes on with the oldest there is."""
+    configs = {"retention.bytes": "1200000", "segment.bytes": "1048576"}
+    topic = scene.topic(configs=configs)
+    settings = {"max.poll.records": 20, "max.partition.fetch.bytes": 20000}
+    settings |= {"auto.offset.reset": "earliest"}
+    with scene.capturing():
+        scene.write("writer", topic, every_ms=20, burst=2, size=5000, compressible=False)
+        with scene.incident():
+            scene.read("reader", topic, group="crew", process_ms=700, settings=settings)
+            scene.sleep(22)
+
+
 GROUP = "{stem}-crew"
 INCIDENTS = (
     Incident(
@@ -247,6 +260,18 @@ INCIDENTS = (
             Variant(OLD, "one", views=(View("client:{stem}-reader"),)),
             Variant(MIDDLE, "one", RDKAFKA),
         ),
+        is_notice=True,
+    ),
+    Incident(
+        "retention-overtakes",
+        "Retention deleted records of {stem} that group {stem}-crew had not read: it skipped them",
+        ("error-OFFSET_OUT_OF_RANGE", "offset-reset-skips-records", "commit-skips-records"),
+        ("{stem}",), retention_overtakes,
+        (
+            Variant(NEW, "one", views=(View("client:{stem}-reader"),)),
+            Variant(MIDDLE, "one", "java@3.9.1"),
+        ),
+        also=("consumer-lag-grows", "consumer-behind", "consumer-processes-slowly"),
         is_notice=True,
     ),
     Incident(

@@ -1,0 +1,227 @@
+"""Sentences that were false once, from packets: what is true, nearly true, and false."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kdissect
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from tests.analysis.taps import MS, Talk, Tap
+from tests.messages.record_builders import make_batch, make_record
+
+Values = dict[str, Any]
+
+
+def written(topic: str = "orders", acks: int = -1, partition: int = 0) -> Values:
+    records = make_batch([make_record(b"value")])
+    part = {"index": partition, "records": records}
+    return {"acks": acks, "topic_data": [{"name": topic, "partition_data": [part]}]}
+
+
+def stored(topic: str = "orders", offset: int = 0, error: int = 0, partitions: int = 1) -> Values:
+    parts = [
+        {"index": number, "base_offset": offset, "error_code": error}
+        for number in range(partitions)
+    ]
+    return {"responses": [{"name": topic, "partition_responses": parts}]}
+
+
+def beats(talk: Talk, times_ms: list[float], took_ms: float = 0.5) -> None:
+    for at_ms in times_ms:
+        asked = {"group_id": "crew", "generation_id": 1, "member_id": "m"}
+        talk.call(at_ms, took_ms, "Heartbeat", 3, asked)
+
+
+def worse(found: dict[str, Finding]) -> dict[str, str]:
+    return {id_: one.severity for id_, one in found.items() if one.severity != NOTICE}
+
+
+@pytest.mark.parametrize(
+    ("answered_at_ms", "acks", "said"),
+    [
+        # Another client is answered all the time: acks=all waits for a follower.
+        ([2_100.0 + 100 * number for number in range(14)], -1, {}),
+        # Once in between: no half second is silent.
+        ([2_450.0, 2_900.0, 3_350.0], -1, {}),
+        ([], -1, {"broker-stalls": WARNING}),
+        ([], 1, {"broker-stalls": PROBLEM}),
+    ],
+)
+def test_a_broker_stalls_when_it_answers_no_client(
+    answered_at_ms: list[float], acks: int, said: dict[str, str], tmp_path: Path
+) -> None:
+    tap = Tap()
+    writers = [Talk(tap, f"till-{number}", number) for number in (1, 2)]
+    for writer in writers:
+        for number in range(20):
+            asked, told = written(acks=acks), stored(offset=number)
+            writer.call(100 + 50 * number, 2, "Produce", 8, asked, told)
+        writer.call(2_010, 1_600, "Produce", 8, written(acks=acks), stored(offset=20))
+    beats(Talk(tap, "clerk", 9), [500.0, 1_000.0, 1_500.0, *answered_at_ms, 3_800.0])
+    assert worse(tap.findings(tmp_path)) == said
+
+
+@pytest.mark.parametrize(
+    ("directions", "said"),
+    [((True, False), {"broker-refuses-connections": PROBLEM}), ((True,), {}), ((False,), {})],
+)
+def test_connections_are_refused_where_both_directions_were_captured(
+    directions: tuple[bool, ...], said: dict[str, str], tmp_path: Path
+) -> None:
+    """SYNs without an answer, or the resets that they got."""
+    tap = Tap(directions=directions)
+    for number in range(6):
+        talk = Talk(tap, "till", number, broker=2, at_ms=2_000.0 * number, opens=False)
+        talk._packet(2_000.0 * number, True, 2)
+        talk._packet(2_000.0 * number + 0.1, False, 4)
+    writer = Talk(tap, "till", 77)
+    for number in range(30):
+        writer.call(100 + 400 * number, 2, "Produce", 8, written(), stored(offset=number))
+    found = tap.findings(tmp_path)
+    assert {id_: one for id_, one in worse(found).items() if id_ != "capture-loses-packets"} == said
+    assert "requests-unanswered" not in found
+
+
+@pytest.mark.parametrize(
+    ("tries", "ends_by", "is_told"),
+    [(1, "client", False), (9, "client", False), (9, "broker", True), (2, "broker", False)],
+)
+def test_old_clients_are_refused_already_where_the_broker_hangs_up(
+    tries: int, ends_by: str, is_told: bool, tmp_path: Path
+) -> None:
+    """Requests of a newer client that nobody answers are not the old one's."""
+    tap = Tap()
+    for number in range(tries):
+        at_ms = 1_000.0 * number
+        old = Talk(tap, "old", number, at_ms=at_ms)
+        old.ask(at_ms + 1, "Produce", 2, **written())
+        old.end(at_ms + 2, ends_by == "client")
+        new = Talk(tap, "new", 100 + number, at_ms=at_ms)
+        new.call(at_ms + 1, 1, "ApiVersions", 3)
+        new.ask(at_ms + 5, "Produce", 8, **written())
+        new.end(at_ms + 6, is_client=True)
+    found = tap.findings(tmp_path)
+    said = found["client-breaks-on-4.0"]
+    assert said.severity == (PROBLEM if is_told else WARNING)
+    assert (f"{tries} requests of these clients and versions got no answer" in said.text) is is_told
+
+
+@pytest.mark.parametrize("partitions", [1, 20])
+def test_the_errors_of_a_response_are_one_error(partitions: int, tmp_path: Path) -> None:
+    tap = Tap()
+    talk = Talk(tap, "clerk", 1)
+    places = [{"partition_index": number} for number in range(partitions)]
+    asked = {"group_id": "crew", "topics": [{"name": "orders", "partitions": places}]}
+    failed = [place | {"error_code": 12} for place in places]
+    told = {"topics": [{"name": "orders", "partitions": failed}]}
+    talk.call(10, 2, "OffsetCommit", 5, asked, told)
+    one = tap.findings(tmp_path)["error-OFFSET_METADATA_TOO_LARGE"]
+    assert one.text.startswith("OFFSET_METADATA_TOO_LARGE 1 time to clerk at 10.0.1.2 (OffsetC")
+    assert (one.numbers["exchanges"], one.numbers["errors"]) == (1, partitions)
+
+
+@pytest.mark.parametrize(("code", "is_kafkas"), [(5_120, False), (-1, True), (7_777, False)])
+def test_codes_that_kafka_lacks_are_told_from_those_that_it_has(
+    code: int, is_kafkas: bool, tmp_path: Path
+) -> None:
+    tap = Tap()
+    talk = Talk(tap, "tool", 1)
+    for number in range(3):
+        talk.call(10 + number, 2, "FindCoordinator", 2, {"key": "crew"}, {"error_code": code})
+    found = tap.findings(tmp_path)
+    (error,) = [one for id_, one in found.items() if id_.startswith("error-")]
+    assert error.severity == WARNING
+    assert ("Apache Kafka has no such error code" in error.text) is not is_kafkas
+    assert "healthy" not in found
+
+
+@pytest.mark.parametrize("numbers", [1, 4])
+def test_a_capture_in_which_no_request_is_answered_is_not_healthy(
+    numbers: int, tmp_path: Path
+) -> None:
+    tap = Tap()
+    talk = Talk(tap, "till", 1)
+    for number in range(numbers):
+        talk.ask(10 + number, "Metadata", 8, topics=[{"name": "orders"}])
+    talk.end(9_000, is_client=True)
+    assert list(worse(tap.findings(tmp_path))) == ["requests-unanswered"]
+
+
+@pytest.mark.parametrize(("error", "work_ms"), [(15, 800), (24, 800), (0, 0)])
+def test_a_join_that_is_refused_waited_for_no_member(
+    error: int, work_ms: int, tmp_path: Path
+) -> None:
+    tap = Tap()
+    talk = Talk(tap, "clerk", 1)
+    asked = {"group_id": "crew", "member_id": "", "protocol_type": "consumer"}
+    talk.call(10, 800, "JoinGroup", 4, asked, {"error_code": error, "generation_id": 1})
+    tap.findings(tmp_path)
+    frame = kdissect.read(tmp_path / "tap.pcap", table="exchanges", columns=["work_ns", "wait_ns"])
+    (row,) = frame.to_arrow().to_pylist()
+    assert (row["work_ns"] // MS, row["wait_ns"] // MS) == (work_ms, 800 - work_ms)
+
+
+@pytest.mark.parametrize("error", [0, 6])
+@pytest.mark.parametrize(("took_ms", "said"), [(601, {}), (1_250, {"broker-slow": PROBLEM})])
+def test_a_long_poll_is_no_work_of_the_broker_however_it_ends(
+    error: int, took_ms: float, said: dict[str, str], tmp_path: Path
+) -> None:
+    """What is longer than the client wanted to wait, without an error, is the broker's."""
+    tap = Tap()
+    reader = Talk(tap, "reader", 1)
+    for number in range(30):
+        part = {"partition": 0, "fetch_offset": 5, "partition_max_bytes": 1000}
+        asked: Values = {"max_wait_ms": 600, "min_bytes": 1, "max_bytes": 1000,
+                         "topics": [{"topic": "orders", "partitions": [part]}]}  # fmt: skip
+        told: Values = {"responses": [{"topic": "orders", "partitions": [
+            {"partition_index": 0, "error_code": error, "high_watermark": 5, "records": b""},
+        ]}]}  # fmt: skip
+        reader.call(10 + 1_400 * number, took_ms, "Fetch", 6, asked, told)
+    found = tap.findings(tmp_path)
+    slow = {id_: one for id_, one in worse(found).items() if id_.startswith("broker-")}
+    assert slow == ({} if error else said)
+
+
+def generation(
+    leader: Talk, number: int, at_ms: float, names: tuple[str, ...], beats_until_ms: float
+) -> None:
+    """A generation of a group whose first member leads it, joined at `at_ms`."""
+    join = {"group_id": "crew", "member_id": names[0], "protocol_type": "consumer"}
+    members = [{"member_id": name, "metadata": b""} for name in names]
+    led = {"generation_id": number, "leader": names[0], "member_id": names[0],
+           "protocol_name": "range", "members": members}  # fmt: skip
+    leader.call(at_ms, 30, "JoinGroup", 4, join, led)
+    shares = [{"member_id": name, "assignment": b""} for name in names]
+    sync = {"group_id": "crew", "generation_id": number, "member_id": names[0],
+            "assignments": shares}  # fmt: skip
+    leader.call(at_ms + 50, 5, "SyncGroup", 2, sync)
+    for beat_ms in range(round(at_ms) + 100, round(beats_until_ms), 400):
+        beat = {"group_id": "crew", "generation_id": number, "member_id": names[0]}
+        leader.call(beat_ms, 1, "Heartbeat", 3, beat)
+
+
+@pytest.mark.parametrize(
+    ("is_captured", "leaves", "is_told"),
+    [(True, False, True), (True, True, False), (False, False, False)],
+)
+def test_a_member_vanished_where_its_own_connection_shows_that_it_fell_silent(
+    is_captured: bool, leaves: bool, is_told: bool, tmp_path: Path
+) -> None:
+    tap = Tap()
+    leader = Talk(tap, "clerk-1", 1)
+    generation(leader, 1, 100, ("m-1", "m-2"), 12_000)
+    if is_captured:
+        lost = Talk(tap, "clerk-2", 2)
+        join = {"group_id": "crew", "member_id": "m-2", "protocol_type": "consumer"}
+        joined = {"generation_id": 1, "leader": "m-1", "member_id": "m-2",
+                  "protocol_name": "range"}  # fmt: skip
+        lost.call(101, 30, "JoinGroup", 4, join, joined)
+        own = {"group_id": "crew", "generation_id": 1, "member_id": "m-2"}
+        lost.call(140, 16, "SyncGroup", 2, own)
+        for number in range(4):
+            lost.call(300 + 400 * number, 1, "Heartbeat", 3, own)
+        if leaves:
+            lost.call(2_000, 1, "LeaveGroup", 2, {"group_id": "crew", "member_id": "m-2"})
+    generation(leader, 2, 12_100, ("m-1",), 16_000)
+    assert ("session-timeout" in tap.findings(tmp_path)) is is_told
