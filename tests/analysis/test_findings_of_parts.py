@@ -42,7 +42,12 @@ CONNECTIONS = 2  # drawn of each capture
 def found_in(capture: Path) -> list[Finding]:
     """The problems and warnings of a capture, but those of the capture itself."""
     every = kdissect.findings(capture, asks_all=True)
-    return [one for one in every if one.severity != NOTICE and one.id not in OF_CAPTURE]
+    has_kafka = all(one.id != "no-kafka" for one in every)
+    return [
+        one for one in every
+        if one.severity != NOTICE and one.id not in OF_CAPTURE
+        and (has_kafka or one.id != OF_OTHERS)
+    ]  # fmt: skip
 
 
 @cache
@@ -76,12 +81,10 @@ def is_known(finding: Finding, known: Finding) -> bool:
 def new_in(name: str, wanted: Wanted, path: Path) -> list[str]:
     """The sentences that a part of a capture has, and the whole has not."""
     parts_of(name).write(path, wanted)
-    has_kafka = all(one.id != "no-kafka" for one in kdissect.findings(path, asks_all=True))
     return [
         f"{one.id}: {one.text}"
         for one in found_in(path)
         if not any(is_known(one, known) or is_half_known(one, known) for known in whole(name))
-        and (has_kafka or one.id != OF_OTHERS)
     ]
 
 
