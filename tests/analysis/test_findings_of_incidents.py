@@ -101,7 +101,7 @@ def test_a_broker_that_is_shut_down_in_order_is_a_notice() -> None:
     found = [one for one in page_of("leader-stopped-4.3.1") if one.id == "failover-blackout"]
     assert [one.severity for one in found] == [WARNING, NOTICE]
     assert "127.0.0.3:39092 could not be written for up to 55.8" in found[1].text
-    assert "then 127.0.0.2:39092 served" in found[1].text
+    assert "then 127.0.0.2:39092 took over" in found[1].text
 
 
 def test_records_that_were_given_twice_are_told() -> None:
