@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from kdissect.rules.compiled_sql import plans
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.rules.executor import Answers, answers, shortened
-from kdissect.rules.plans.evaluator import Plan
+from kdissect.rules.plans.evaluator import Plan, rows_of
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.tables.spilled_tables import KeptTables
 from kdissect.tables.unused_memory import give_back, trim
@@ -45,14 +45,8 @@ def _planned(
         limited, every = roots[name]
         rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
         if len(rows[name]) > ROWS:
-            more[name] = partial(_all, plan, every, is_large)
+            more[name] = partial(rows_of, plan.columns(every))
         if is_large:
             plan.forget()
             trim()
     return Answers(rows, {}, more, set())
-
-
-def _all(plan: Plan, number: int, is_large: bool) -> Iterator[dict[str, Any]]:
-    yield from plan.rows(number)
-    if is_large:
-        plan.forget()

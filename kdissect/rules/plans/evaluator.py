@@ -65,10 +65,12 @@ class Plan:
 
     def rows(self, number: int) -> Iterator[dict[str, Any]]:
         """The rows of a relation, with its columns by name."""
+        return rows_of(self.columns(number))
+
+    def columns(self, number: int) -> dict[str, Column]:
+        """The columns of a relation by name."""
         relation = self.relation(number)
-        columns = [relation.column(name).python() for name in relation.names]
-        for row in zip(*columns, strict=True):
-            yield dict(zip(relation.names, row, strict=True))
+        return {name: relation.column(name) for name in relation.names}
 
     def forget(self) -> None:
         """Release what was computed."""
@@ -527,6 +529,13 @@ class Values:
         column, options = self.value(needle), found.column(found.names[0])
         is_there = joins.has_match([column], [options], [False], len(column), found.count)
         return Column(is_there, column.valid)
+
+
+def rows_of(columns: Mapping[str, Column]) -> Iterator[dict[str, Any]]:
+    """The rows of columns by name."""
+    values = [column.python() for column in columns.values()]
+    for row in zip(*values, strict=True):
+        yield dict(zip(columns, row, strict=True))
 
 
 def _stacked(one: Relation, other: Relation, name: str) -> Column:
