@@ -40,7 +40,8 @@ def escaped(text: str) -> str:
     >>> escaped(".x \\ -a")
     '\\&.x \\e \\-a'
     """
-    text = text.replace("\\", "\\e").replace("-", "\\-")
+    # A line may end in front of a bar: lists of choices are long.
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("|", "\\:|")
     text = text.replace("`", "\\(ga").replace("'", "\\(aq").replace("^", "\\(ha")
     text = text.replace("~", "\\(ti").replace('"', "\\(dq")
     return f"\\&{text}" if text.startswith((".", "\\(aq")) else text
@@ -76,6 +77,7 @@ def lines_of(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
     context = click.Context(command, info_name=" ".join(words))
     title, source = escaped("-".join(words).upper()), f"kdissect {escaped(version)}"
     yield f'.TH "{title}" "1" "{date_of_build()}" "{source}"'
+    yield ".ad l"
     yield ".SH NAME"
     yield f"{escaped('-'.join(words))} \\- {escaped(title_of(command, path))}"
     yield ".SH SYNOPSIS"

@@ -46,8 +46,10 @@ def columns_here(ctx: click.Context, _: click.Parameter) -> list[str]:
     from kdissect.tables.schemas import TABLES
 
     name = ctx.command.name
-    if name == "table" and ctx.params.get("name") in TABLES:
-        return [column.name for column in TABLES[ctx.params["name"]].columns]
+    # Where an option has no value yet, words are not parsed but left in `args`.
+    words = [ctx.params.get("name"), *ctx.args]
+    if name == "table" and (named := [word for word in words if word in TABLES]):
+        return [column.name for column in TABLES[named[0]].columns]
     if name in ("table", "show"):
         return columns_of_exchanges(ctx, _)
     from kdissect.analysis.catalogue import QUESTIONS
@@ -61,6 +63,12 @@ def columns_here(ctx: click.Context, _: click.Parameter) -> list[str]:
         return []
     by = [one.choices for one in question.options if one.name == "by"]
     return list(dict.fromkeys([column.name for column in question.columns] + list(*by)))
+
+
+def columns_of_where(ctx: click.Context, param: click.Parameter) -> list[str]:
+    """The columns of a condition: those of the table, else of `exchanges`."""
+    is_table = ctx.command.name == "table"
+    return columns_here(ctx, param) if is_table else columns_of_exchanges(ctx, param)
 
 
 def columns_of_exchanges(_: click.Context, __: click.Parameter) -> list[str]:

@@ -10,6 +10,7 @@ import click
 from kdissect.cli.completing import (
     columns_here,
     columns_of_exchanges,
+    columns_of_where,
     completed_files,
     completed_list,
     table_names,
@@ -199,7 +200,7 @@ def selecting(command: F) -> F:
         option(
             "--where",
             group=ROWS,
-            shell_complete=completed_list(columns_here),
+            shell_complete=completed_list(columns_of_where),
             metavar="SQL",
             help="Only rows that meet this SQL condition. Its names are those of the table, or of "
             "`exchanges` where a question is asked.",
