@@ -47,6 +47,7 @@ JSON_WITH_A_REASON = {
     "spark/source.py": "an option of Spark's `load`, which the user gives",
     "spark/stream_source.py": "options that `stream` has made",
     "sql/conditions.py": "what DuckDB says of a condition",
+    "sql/queries.py": "what DuckDB says of a query",
 }
 
 # Whatever makes, changes, moves or removes a file or a directory.
@@ -60,8 +61,10 @@ CHANGES = {
 CHANGES_WITH_A_REASON: dict[str, str] = {
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
     "api/answers.py": "a temporary directory of its own",
-    "cli/environment.py": "opens /dev/null",
+    "cli/help.py": "no file: text of a help page",
     "cli/output.py": "the file that the user names",
+    "cli/sql_prompt.py": "the history of the user's queries, in the user's own state directory",
+    "cli/standard_streams.py": "opens /dev/null",
     "cli/top_terminal.py": "opens the terminal",
     "live/files/budget.py": "by `Below`",
     "live/files/publishing.py": "by `Below`",
