@@ -7,6 +7,8 @@ from kdissect.cli.help import Choice, Command
 from kdissect.cli.program import ANSWERED, COMPLETE, program
 
 SHELLS = ("bash", "zsh", "fish")
+# click's script for fish splits at every comma, also those of a list of columns.
+WHOLE = ('string split ","', 'string split -m 1 ","')
 
 
 @click.command(
@@ -30,5 +32,5 @@ def command(shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None  # noqa: S101  # click has all three
-    click.echo(found(program, {}, "kdissect", COMPLETE).source().rstrip())
+    click.echo(found(program, {}, "kdissect", COMPLETE).source().rstrip().replace(*WHOLE))
     return ANSWERED

@@ -136,9 +136,9 @@ def test_a_shell_completes(
 def test_the_variable_of_click_gives_the_same_script(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["completion", "fish"]) == 0
+    assert run(["completion", "zsh"]) == 0
     script = capsys.readouterr().out
-    monkeypatch.setenv("_KDISSECT_COMPLETE", "fish_source")
+    monkeypatch.setenv("_KDISSECT_COMPLETE", "zsh_source")
     monkeypatch.setattr(sys, "argv", ["kdissect"])
     assert run() == 0
     assert capsys.readouterr().out == script
