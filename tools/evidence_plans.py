@@ -144,7 +144,9 @@ class Printer:
             return {"n": self.number(argument)}
         if isinstance(argument, Mapping):
             return {"d": [[name, self._argument(one)] for name, one in argument.items()]}
-        if isinstance(argument, tuple | list | frozenset):
+        if isinstance(argument, frozenset):
+            argument = sorted(argument, key=str)  # whose order differs from process to process
+        if isinstance(argument, tuple | list):
             return [self._argument(one) for one in argument]
         if isinstance(argument, Enum):
             return str(argument.value)
