@@ -61,6 +61,7 @@ CHANGES = {
 CHANGES_WITH_A_REASON: dict[str, str] = {
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
     "api/answers.py": "a temporary directory of its own",
+    "cli/completion.py": "no file: text of a script",
     "cli/help.py": "no file: text of a help page",
     "cli/output.py": "the file that the user names",
     "cli/sql_prompt.py": "the history of the user's queries, in the user's own state directory",

@@ -144,7 +144,7 @@ def test_brokers_are_brokers_and_come_last(tmp_path: Path) -> None:
 
 
 def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KdissectError, match="cannot group by 'topic'; there are client, "):
+    with pytest.raises(KdissectError, match="cannot group by 'topic'; there are: client, "):
         asked("clients", tmp_path, {"by": ["topic"]})
 
 

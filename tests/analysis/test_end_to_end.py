@@ -122,7 +122,7 @@ def test_consumers_can_be_told_apart_by_what_they_are(tmp_path: Path) -> None:
     wire = Wire().produce(1, 0, 3).fetch(2, 0, 3)
     (row,) = wire.rows(tmp_path, by=["client", "client_ip", "window"])
     assert (row["client"], row["client_ip"]) == ("reader", "10.0.0.1")
-    with pytest.raises(KdissectError, match="cannot group by 'acks'; there are topic"):
+    with pytest.raises(KdissectError, match="cannot group by 'acks'; there are: topic"):
         wire.rows(tmp_path, by=["acks"])
 
 

@@ -122,7 +122,7 @@ def test_what_is_not_known_is_an_error(
 
 
 def test_there_are_only_some_questions() -> None:
-    with pytest.raises(KdissectError, match="no question 'meaning'; there are latency"):
+    with pytest.raises(KdissectError, match="no question 'meaning'; there are: latency"):
         kdissect.analyse("meaning", QUICKSTART)
 
 

@@ -288,8 +288,8 @@ def test_a_forbidden_file_is_an_error_that_says_what_to_do() -> None:
     error = capture_error("broker 1.pcap", PermissionError(13, "Permission denied"))
     assert type(error) is CapturePermissionError
     assert str(error) == (
-        "broker 1.pcap: permission denied; run kdissect as a user who may read it "
-        "(sudo kdissect …), or let everybody read it: sudo chmod a+r 'broker 1.pcap'"
+        "broker 1.pcap: permission denied; run kdissect as its owner or with sudo, or let this "
+        """user alone read it: sudo setfacl -m "u:$USER:r" 'broker 1.pcap'"""
     )
 
 

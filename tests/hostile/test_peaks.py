@@ -66,7 +66,12 @@ UNBOUNDED = (
         "FieldSink(self.interner, names, 1 << 40)",
     ),
 )  # fmt: skip
-ELSEWHERE = {"protocol", "spark"}  # reads no capture; is a job of another program
+# They read no capture, or are jobs of another program.
+ELSEWHERE = {"completion", "protocol", "spark", "tables"}
+SQL = (
+    "select api, count(*), max(latency_ns) from exchanges join partitions using (exchange_id) "
+    "group by api"
+)
 
 # The program, and its peak in KiB behind its own standard error.
 CHILD = """
@@ -171,6 +176,7 @@ def commands(capture: Path, before: Path, output: Path) -> dict[str, list[str]]:
     found["dissect everything"] = ["dissect", path, *everything, "-o", str(output / "all")]
     found["slice"] = ["slice", path, "-o", str(output / "slice.pcap"), "--where", "api_key >= 0"]
     found["spans"] = ["spans", path, "-o", str(output / "spans.json"), "--parts"]
+    found["sql"] = ["sql", path, SQL]
     found["top"] = ["top", path, "--once", "--window", "1h"]
     found["live"] = ["live", path]
     found["live -o"] = ["live", path, "-o", str(output / "live")]
