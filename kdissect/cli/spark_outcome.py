@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Limit of unreadable captures shown; all are in the manifest.
 SHOWN: Final = 10
+DISSECT: Final = "spark dissect"
+STREAM: Final = "spark stream"
 
 
 def show(outcome: "Outcome", is_json: bool) -> int:
@@ -25,7 +27,7 @@ def show(outcome: "Outcome", is_json: bool) -> int:
     complain(outcome)
     rows = rows_of(outcome.manifest)
     if is_json:
-        print_document(outcome_data(outcome))
+        print_document(outcome_data(outcome), DISSECT)
     else:
         click.echo(line(outcome), err=True)
         width = max((len(name) for name in rows), default=0)
@@ -41,7 +43,8 @@ def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
     """Show the work done by a batch of a stream."""
     complain(outcome)
     if is_json:
-        print_document({"batch": number, **outcome_data(outcome)})
+        # In a thread of Spark, where Click knows no command.
+        print_document({"batch": number, **outcome_data(outcome)}, STREAM)
     else:
         click.echo(f"batch {number}: {line(outcome)}", err=True)
 

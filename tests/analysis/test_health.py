@@ -153,7 +153,9 @@ def test_those_with_most_trouble_come_first(tmp_path: Path) -> None:
 
 
 def test_topics_have_no_connections(tmp_path: Path) -> None:
-    with pytest.raises(KdissectError, match="cannot group by 'topic'; there are: client, client_ip"):
+    with pytest.raises(
+        KdissectError, match="cannot group by 'topic'; there are: client, client_ip"
+    ):
         asked("health", tmp_path, {"by": ["topic"]})
 
 

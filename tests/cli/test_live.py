@@ -151,7 +151,7 @@ def test_lines_can_be_json_beside_files(
 ) -> None:
     assert run(["live", quickstart, "-o", str(tmp_path), "--json"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert json.loads(lines[0]) == {"line": 1}
+    assert json.loads(lines[0]) == {"schema_version": 1, "command": "live", "line": 1}
 
 
 @pytest.mark.usefixtures("_parts")

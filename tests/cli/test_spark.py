@@ -1,5 +1,6 @@
 import json
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from kdissect.cli.program import run
 from kdissect.cli.spark_job import main
 from kdissect.cli.spark_options import SPLIT_SIZE
-from kdissect.cli.spark_outcome import show
+from kdissect.cli.spark_outcome import show, show_batch
 from kdissect.dataset.planning import SPARK_SPLIT_SIZE, Failed
 from kdissect.dataset.taps import Broken
 from kdissect.limits import parse_number
@@ -27,7 +28,10 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         (["--setting", "spark.cores.max"], "'spark.cores.max' is not KEY=VALUE"),
         (["--split-size", "big"], "'big' is no number of bytes; write it like 64M, 1G"),
         (["--split-size", "0"], "'0' is no number of bytes; write it like 64M, 1G"),
-        (["--tables", "exchanges,partition"], "no table 'partition'; there are connections,"),
+        (
+            ["--tables", "exchanges,partition"],
+            "no table 'partition'; did you mean 'partitions'? there are connections,",
+        ),
     ],
 )
 def test_a_wrong_option_is_an_error(
@@ -77,6 +81,8 @@ def test_what_was_done_is_a_line_of_json(
     (tap,) = outcome.manifest.taps
     assert said.err == ""
     assert json.loads(said.out) == {
+        "schema_version": 1,
+        "command": "spark dissect",
         "captures": 1,
         "capture_bytes": outcome.capture_bytes,
         "splits": 1,
@@ -93,7 +99,7 @@ def test_what_could_not_be_read_is_told_but_not_a_thousand_times(
     broken = tuple(Broken(f"{n}.pcap", f"{n}.pcap: torn\n  00 00") for n in range(13))
     failed = (Failed("b1", "b1/2.pcap: no such file"),)
     worse = Outcome(0, 0, 0, 0, 0, broken, failed, outcome.manifest)
-    assert show(worse, is_json=True) == 2
+    assert show(worse, is_json=True) == 1
     assert capsys.readouterr().err.splitlines() == [
         *(f"kdissect: {n}.pcap: torn" for n in range(10)),
         "kdissect: 3 more captures that cannot be read",
@@ -101,14 +107,24 @@ def test_what_could_not_be_read_is_told_but_not_a_thousand_times(
     ]
 
 
-def test_a_dataset_without_kafka_is_nothing_found(
+def test_a_batch_is_told_in_any_thread(
+    outcome: Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thread = threading.Thread(target=show_batch, args=(7, outcome, True))
+    thread.start()
+    thread.join()
+    told = json.loads(capsys.readouterr().out)
+    assert (told["command"], told["batch"], told["captures"]) == ("spark stream", 7, 1)
+
+
+def test_a_dataset_without_kafka_is_an_answer_that_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tests.capture.writers import Captured, make_pcap
 
     (tmp_path / "a.pcap").write_bytes(make_pcap([Captured(b"x" * 60, 10**18)]))
     outcome = dissect(None, [tmp_path / "a.pcap"], tmp_path / "dataset")
-    assert show(outcome, is_json=False) == 1
+    assert show(outcome, is_json=False) == 0
     told = capsys.readouterr().err.splitlines()[-1]
     assert told.startswith("kdissect: no Kafka exchanges in the dataset: read 1 packets, 0 Kafka")
     assert told.endswith("Try --port.")

@@ -15,8 +15,14 @@ from kdissect.cli.program import COMMANDS, program
 from kdissect.tables.schemas import TABLES
 from tools.siege import texts
 
-# Starts Spark, which reads captures by the same library: 10 s a command, tested in tests/spark.
-ELSEWHERE = frozenset({"spark"})
+# Spark reads captures by the same library: 10 s a command, see tests/spark. The others read none.
+ELSEWHERE = frozenset({"spark", "tables", "completion"})
+QUERIES = (
+    "select * from exchanges", "select api, count(*) from exchanges group by api",
+    "select * from errors join exchanges using (exchange_id) order by latency_ns desc limit 5",
+    "select message from problems", "select * from connections where client_ip like '10.%'",
+    "select client_id || chr(27) as x from exchanges", "copy exchanges to 'made.csv'",
+)  # fmt: skip
 KEYS = "keys"  # a file in the directory of the run
 # What an option with free text is given; hostile text too.
 VALUES: dict[str, tuple[str, ...]] = {
@@ -29,6 +35,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--broker": ("10.0.0.9:9092", "[::1]:9092", "10.0.0.1:50000"),
     "--where": ("api = 'Fetch'", "error_code <> 0", "client_id like '%a%'", "api_key in (0, 1)"),
     "--having": ("1 = 1", "1 = 0"),
+    "--sort": ("capture", "exchange_id:desc", "api,latency_ns:desc"),
     "--columns": ("capture", "exchange_id,connection_id,capture"),
     "--by": ("client", "broker", "client,broker"),
     "--of": ("latency", "errors"),
@@ -64,6 +71,7 @@ LEFT_OUT = {
     "--endpoint": "sends spans over a network", "--master": "of Spark",
     "--progress": "draws a bar over its own line, with a carriage return",
     "--rollups": "of datasets that Spark makes",
+    "--help-all": "like --help", "--help-limits": "like --help",
     "--help": "prints a page that is the same whatever is captured",
 }  # fmt: skip
 NOT_CHOSEN = frozenset({"spark"})  # an engine: see ELSEWHERE
@@ -138,6 +146,9 @@ def draw_line(file: str, protocol: str, source: random.Random) -> Line:
     if needs or format_ == "parquet" or (has_output(name) and source.random() < 0.2):
         output = output_of(name, format_, source)
         words += ["-o", output]
+    if name == "sql":
+        query = texts.text(source)[:1000] if source.random() < 0.2 else source.choice(QUERIES)
+        return made(name, [*words, "--", file, query], format_, output)
     # Words of options may not be taken for files, nor a file for an option.
     return made(name, [*words, "--", file], format_, output)
 
@@ -186,10 +197,13 @@ def choices_of(kind: click.ParamType) -> list[str]:
 
 
 def format_of(words: list[str]) -> str:
-    """Check stdout: the format that is named, else the default in a pipe."""
-    if "--format" in words:
-        return words[words.index("--format") + 1]
-    return "json" if "--json" in words and words[0] == "summary" else ""
+    """Format of stdout: what is named last, else the default in a pipe."""
+    by_format = words.index("--format") if "--format" in words else -1
+    by_json = words.index("--json") if "--json" in words else -1
+    if by_format > by_json:
+        return words[by_format + 1]
+    # `live` and `top` print a document a line.
+    return "json" if by_json >= 0 and words[0] not in ("live", "top") else ""
 
 
 def has_output(name: str) -> bool:
