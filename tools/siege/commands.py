@@ -71,7 +71,6 @@ LEFT_OUT = {
     "--endpoint": "sends spans over a network", "--master": "of Spark",
     "--progress": "draws a bar over its own line, with a carriage return",
     "--rollups": "of datasets that Spark makes",
-    "--help-all": "like --help", "--help-limits": "like --help",
     "--help": "prints a page that is the same whatever is captured",
 }  # fmt: skip
 NOT_CHOSEN = frozenset({"spark"})  # an engine: see ELSEWHERE
