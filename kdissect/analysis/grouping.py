@@ -3,13 +3,20 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kdissect.messages.old_protocols import CONNECTION_PROTOCOLS
+
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+# Protocols of connections that may be Kafka's; on `UNUSED` ones nothing was sent.
+UNUSED: Final = "none"
+CONCERNED: Final = (*CONNECTION_PROTOCOLS, "tls", UNUSED)
 # What fits on a line; the full list is in the tables.
 MOST_LISTED: Final = 20
 # In `decode_status`: nothing of the direction with the responses was captured.
 RESPONSE_NOT_CAPTURED: Final = "response-not-captured"
+# In `path`: the code of a single record, which repeats the code of its partition.
+RECORD_ERRORS: Final = "record_errors"
 
 
 def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table":

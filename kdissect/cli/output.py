@@ -7,7 +7,6 @@ unchanged. Bytes are text in JSON when they are UTF-8, else ``{"base64": "..."}`
 ISO 8601 with nanoseconds, in UTC.
 """
 
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 _LONG_NUL: Final = "\0"
 _LONG_CELL: Final = b'"\0"'
 SUFFIXES: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-WIDEST_CELL: Final = 48
-MEASURED_ROWS: Final = 1000
-PIPE_WIDTH: Final = 120
 
 
 class Writer(Protocol):
@@ -108,6 +104,8 @@ def make_writer(
     if format_ == "csv":
         return CsvWriter(file, schema)
     if format_ == "table":
+        from kdissect.cli.table_writer import TableWriter
+
         return TableWriter(file, columns)
     return JsonWriter(file, is_array=format_ == "json")
 
@@ -225,61 +223,11 @@ def _may_be_long(type_: "pa.DataType") -> bool:
     return any(is_of(type_) for is_of in (*plain, pa.types.is_large_binary))
 
 
-class TableWriter:
-    """Columns of fixed width, measured on the first rows; columns that do not fit are left out."""
-
-    def __init__(self, file: IO[bytes], columns: list[str] | None) -> None:
-        self._file = file
-        self._columns = columns
-        self._widths: dict[str, int] = {}
-        self._column_count = 0
-
-    def write(self, batch: "pa.RecordBatch") -> None:
-        cells = {
-            name: _cells(column)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
-        if not self._widths:
-            self._measure(cells)
-        from kdissect.text.grid import aligned
-
-        texts = [not _is_numeric(batch.column(name).type) for name in self._widths]
-        rows = zip(*(cells[name] for name in self._widths), strict=True)
-        for row in rows:
-            parts = map(aligned, row, self._widths.values(), texts)
-            self._print("  ".join(parts))
-
-    def close(self) -> None:
-        if len(self._widths) < self._column_count:
-            shown = f"{len(self._widths)} of {self._column_count} columns fit"
-            click.echo(f"{shown}; --columns chooses, --format jsonl has all", err=True)
-
-    def _measure(self, cells: dict[str, list[str]]) -> None:
-        self._column_count = len(cells)
-        room = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-        for name, column in cells.items():
-            if self._columns is None and not any(column[:MEASURED_ROWS]):
-                continue
-            width = min(WIDEST_CELL, max(map(len, [name, *column[:MEASURED_ROWS]])))
-            room -= width + 2
-            if room < -2 and self._columns is None and self._widths:
-                break
-            self._widths[name] = width
-        self._print("  ".join(name.ljust(width) for name, width in self._widths.items()))
-        self._print("  ".join("─" * width for width in self._widths.values()))
-
-    def _print(self, line: str) -> None:
-        self._file.write(line.rstrip().encode(**_LENIENT) + b"\n")
-
-
 def empty_batch(schema: "pa.Schema") -> "pa.RecordBatch":
     """A batch without rows."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_pylist([], schema)
-
-
-_LENIENT: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "backslashreplace"}
 
 
 def json_rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
@@ -319,10 +267,10 @@ def _iso_times(column: "pa.Array") -> list[str | None]:
     return [text and f"{text.replace(' ', 'T')}Z" for text in texts]
 
 
-def _cells(column: "pa.Array") -> list[str]:
+def cells_of(column: "pa.Array") -> Iterator[str]:
     """Cells of a table; of long values the beginning, which is more than fits."""
-    values = _json_cells(column) if is_long(column) else _json_values(column)
-    return ["" if value is None else escaped(_text(value)) for value in values]
+    values: Iterable[Any] = _json_cells(column) if is_long(column) else _json_values(column)
+    return ("" if value is None else escaped(_text(value)) for value in values)
 
 
 def _text(value: object) -> str:
@@ -338,7 +286,7 @@ def _text(value: object) -> str:
 def _csv_column(column: "pa.Array") -> "pa.Array":
     import pyarrow as pa
 
-    if _is_numeric(column.type) or pa.types.is_boolean(column.type):
+    if is_numeric(column.type) or pa.types.is_boolean(column.type):
         return column
     return _csv_texts(_json_values(column))
 
@@ -356,7 +304,8 @@ def _csv_texts(values: Iterable[Any]) -> "pa.Array":
     return pa.array(texts, pa.string())
 
 
-def _is_numeric(kind: "pa.DataType") -> bool:
+def is_numeric(kind: "pa.DataType") -> bool:
+    """Whether a column is aligned right."""
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -18,6 +18,7 @@ import click
 from kdissect.cli.environment import version_text
 from kdissect.cli.help import CONTEXT, Group
 from kdissect.cli.standard_streams import discard_unwritable, silence_stdout
+from kdissect.cli.terminal import digit_groups, with_options
 from kdissect.errors import DecodeError, InvalidArgument, KdissectError, OutputExists
 from kdissect.text.suggestions import did_you_mean
 
@@ -103,7 +104,7 @@ class Program(Group):
         found = importlib.import_module(f"kdissect.cli.{module}")
         command = found.command_of(cmd_name) if module == ANALYSES else found.command
         assert isinstance(command, click.Command)  # noqa: S101  # every command module has one
-        return command
+        return with_options(command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = ("--help", "-h", "--version")
@@ -183,7 +184,7 @@ def run(arguments: list[str] | None = None) -> int:
             return shell_complete(program, {}, "kdissect", COMPLETE, instruction)
         # Not program.main(): it treats a broken pipe as failure.
         words = sys.argv[1:] if arguments is None else arguments
-        with program.make_context("kdissect", words) as context:
+        with program.make_context("kdissect", words) as context, digit_groups():
             code = program.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else ANSWERED

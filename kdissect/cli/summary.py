@@ -12,6 +12,8 @@ from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import Choice, Command
 from kdissect.cli.program import INTERRUPTED, code_of
 from kdissect.cli.progress import Progress
+from kdissect.cli.repeated_options import reading_options
+from kdissect.cli.terminal import pager_option
 
 if TYPE_CHECKING:
     from kdissect.rules.finding import Finding
@@ -37,6 +39,8 @@ NONE: Final = "none"
 @click.option(
     "--top", type=click.IntRange(1), default=10, show_default=True, help="Rows of long tables."
 )
+@click.option("--full", "is_full", is_flag=True, help="All tables, not only what fits a screen.")
+@pager_option
 @click.option(
     "--format", "format_", type=Choice(("page", "json")), default="page", show_default=True
 )
@@ -55,6 +59,7 @@ NONE: Final = "none"
 def command(
     files: tuple[str, ...],
     top: int,
+    is_full: bool,
     format_: str,
     shown: str,
     jobs: int,
@@ -88,14 +93,13 @@ def command(
         del run  # the engine needs the room
         found = page.findings(summary, shown == ALL) if shown != NONE else []
     chosen = few(found) if shown == FEW else found
+    from kdissect.cli.summary_page import Asked, print_json, print_page
+
+    asked = Asked(files, reading_options(), top, is_full or shown == ALL)
     if format_ == "json":
-        from kdissect.cli.summary_page import print_json
-
-        print_json(summary, found, is_interrupted, sys.stdout)
+        print_json(summary, found, is_interrupted, sys.stdout, asked)
     else:
-        from kdissect.cli.summary_page import print_page
-
-        print_page(summary, files, top, is_interrupted, chosen, len(found) - len(chosen))
+        print_page(summary, asked, is_interrupted, chosen, len(found) - len(chosen))
     if is_interrupted:
         return INTERRUPTED
     if not summary.totals.exchanges:

@@ -1,36 +1,49 @@
 """A `Summary` as a page for a terminal, and as JSON."""
 
 import json
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, Final
-
-import click
+from typing import IO, Final, NamedTuple
 
 from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.documents import head
-from kdissect.cli.findings_page import finding_data, finding_lines
+from kdissect.cli.findings_page import command_line, finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
-from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
-from kdissect.rules.finding import PROBLEM, Finding
+from kdissect.cli.terminal import UNLIMITED, height, styled, width, write_page
+from kdissect.rules.finding import Finding
 from kdissect.text.escape import escaped, json_safe
-from kdissect.text.grid import HEADER_LINES, PAGE_WIDTH, Column, Grid, folded
-from kdissect.text.human import count, cut, cut_all, duration, share, size, time
+from kdissect.text.grid import Column, Grid, folded
+from kdissect.text.human import count, counted, cut, cut_all, duration, share, size, time
+
+BUSIEST: Final = 5  # APIs of the page without --full
+FEWEST: Final = 3  # findings of the page without --full, whatever its height
+FULL: Final = "--full"
+# Latencies from here on are warm and hot, as on the screen of `top`; not of APIs that wait by
+# design: they are answered when there is data, or when the time they ask for is over.
+WARM_NS: Final = 100_000_000
+HOT_NS: Final = 1_000_000_000
+LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
+
+
+class Asked(NamedTuple):
+    """What the page shows of a summary: rows of long tables, and the rest with `is_full`.
+
+    `options` are those of reading, which the commands of findings repeat.
+    """
+
+    files: Sequence[str]
+    options: Sequence[str] = ()
+    top: int = 10
+    is_full: bool = False
 
 
 def print_json(
-    summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str]
+    summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str], asked: Asked
 ) -> None:
     """Print findings and summary as one JSON object; times are ISO 8601."""
-    content = {
-        **head("summary"),
-        "findings": [finding_data(one) for one in found],
-        **cut_all(asdict(summary)),
-    }
+    told = [finding_data(one, asked.files, asked.options) for one in found]
+    content = {**head("summary"), "findings": told, **cut_all(asdict(summary))}
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")
@@ -42,59 +55,105 @@ def print_json(
 
 def print_page(
     summary: Summary,
-    files: Sequence[str],
-    top: int,
+    asked: Asked,
     is_interrupted: bool = False,
     findings: Sequence[Finding] = (),
     left_out: int = 0,
 ) -> None:
-    """Print the page on stdout, as wide as the terminal: the findings, then the tables."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE_WIDTH
-    _print_lines(_title(summary, files), width)
+    """Print the page on stdout: the findings, then the tables; a screen of it, or all."""
+    page_width = width()
+    head = _folded(_title(summary, asked.files), page_width)
     if is_interrupted:
-        _print("interrupted: this is what had been read", bold=True)
-    if findings:
-        _print("")
-        _print("Findings", bold=True)
-        _print_findings(finding_lines(findings, left_out, files, width))
-        _print("")
-    _print_lines(_heading(summary), width)
+        head.append(styled("interrupted: this is what had been read", "bold"))
+    rest = _folded(_heading(summary), page_width)
+    rest += _full(summary, asked, page_width) if asked.is_full else _short(summary, page_width)
+    said = [finding_lines(one, asked.files, asked.options, page_width) for one in findings]
+    if asked.is_full:
+        shown = said
+    else:
+        more = _more(summary, asked)
+        rest += ["", *_folded([more], page_width)] if more else []
+        # Title and blank lines of the findings, the line about others, and the shell's prompt.
+        shown = _fitting(said, height() - len(head) - len(rest) - 5)
+    left_out += len(said) - len(shown)
+    lines = [*head, *_findings(shown, left_out, asked, page_width), *rest]
+    write_page(lines)
+
+
+def _findings(
+    said: Sequence[Sequence[str]], left_out: int, asked: Asked, page_width: int
+) -> list[str]:
+    if not said:
+        return [""]
+    lines = ["", styled("Findings", "bold"), *[line for one in said for line in one]]
+    if left_out:
+        hidden = f"{counted(left_out, 'more finding')}: "
+        lines += _folded([hidden + _again(asked, "--findings all", FULL)], page_width)
+    return [*lines, ""]
+
+
+def _fitting(said: Sequence[list[str]], room: int) -> list[list[str]]:
+    """As many findings as fit, and the worst few in any case."""
+    shown: list[list[str]] = []
+    for one in said:
+        room -= len(one)
+        if room < 0 and len(shown) >= FEWEST:
+            break
+        shown.append(one)
+    return shown
+
+
+def _again(asked: Asked, *options: str) -> str:
+    """The command of the page with further options."""
+    if len(asked.files) > 1:
+        return " ".join(options)
+    return escaped(" ".join([command_line("kdissect", asked.files, asked.options), *options]))
+
+
+def _short(summary: Summary, page_width: int) -> list[str]:
+    """The busiest APIs, and bytes that do not add up."""
+    grid = _apis(summary.apis[:BUSIEST])
+    if not grid.rows:
+        return []
+    return ["", styled(_titled("APIs", len(summary.apis), BUSIEST), "bold"),
+            *grid.lines(page_width, styled)]  # fmt: skip
+
+
+def _more(summary: Summary, asked: Asked) -> str:
+    """What the page has with --full."""
+    counts = {
+        "more API": len(summary.apis) - BUSIEST, "client": len(summary.clients),
+        "topic": len(summary.topics), "error": len(summary.errors),
+        "degraded connection": summary.troubled_count,
+        "kind of problem": len(summary.problems),
+    }  # fmt: skip
+    told = [counted(number, noun) for noun, number in counts.items() if number > 0]
+    told = [one.replace("kind of problems", "kinds of problems") for one in told]
+    return f"{', '.join(told)}: {_again(asked, FULL)}" if told else ""
+
+
+def _full(summary: Summary, asked: Asked, page_width: int) -> list[str]:
+    """All tables, and the account of the bytes."""
     sections = (
         ("APIs", _apis(summary.apis)),
-        (_titled("Clients", len(summary.clients), top), _clients(summary, top)),
-        (_titled("Topics", len(summary.topics), top), _topics(summary, top)),
+        (_titled("Clients", len(summary.clients), asked.top), _clients(summary, asked.top)),
+        (_topics_title(summary, asked.top), _topics(summary, asked.top)),
         ("Errors", _errors(summary.errors)),
         ("Connections that are not Kafka", _others(summary.others)),
         (_degraded_title(summary), _degraded(summary)),
         ("Problems", _problems(summary.problems)),
     )
+    lines: list[str] = []
     for title, grid in sections:
         if grid.rows:
-            _print("")
-            _print(title, bold=True)
-            for number, line in enumerate(grid.lines(width)):
-                _print(line, dim=number < HEADER_LINES)
-    _print("")
-    _print_lines(balance_lines(summary.balance), width)
+            lines += ["", styled(title, "bold"), *grid.lines(page_width, styled)]
+    return [*lines, "", *_folded(balance_lines(summary.balance), page_width)]
 
 
-def _print_lines(lines: Sequence[str], width: int) -> None:
-    for line in lines:
-        for piece in folded(line, width):
-            _print(piece)
-
-
-def _print(line: str, bold: bool = False, dim: bool = False) -> None:
-    """Print a line; on a terminal with styles, in its style."""
-    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    if bold or dim:
-        line = click.style(line, bold=bold or None, dim=dim or None)
-    click.echo(line, color=False if is_plain else None)
-
-
-def _print_findings(lines: Sequence[str]) -> None:
-    for line in lines:
-        _print(line, bold=line.startswith(PROBLEM))
+def _folded(lines: Sequence[str], page_width: int) -> list[str]:
+    if page_width == UNLIMITED:
+        return list(lines)
+    return [piece for line in lines for piece in folded(line, page_width)]
 
 
 def _title(summary: Summary, files: Sequence[str]) -> list[str]:
@@ -141,35 +200,56 @@ def _exchange_lines(summary: Summary, span: float) -> list[str]:
 
 
 _LATENCY: Final = (Column("p50"), Column("p95", drop=4), Column("p99"), Column("max", drop=3))
+_ANSWERED: Final = Column("answered", drop=2)
 _SIZES: Final = (Column("requests", drop=2), Column("responses", drop=2))
 
 
+def _times(latency: Quantiles) -> list[int | None]:
+    return [latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns]
+
+
 def _latencies(latency: Quantiles) -> list[str]:
-    return [duration(ns) for ns in (latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns)]
+    return [duration(ns) for ns in _times(latency)]
+
+
+def _heats(latency: Quantiles) -> list[str]:
+    return [
+        "hot" if (ns or 0) >= HOT_NS else "warm" if (ns or 0) >= WARM_NS else ""
+        for ns in _times(latency)
+    ]
+
+
+def _hot(number: int) -> str:
+    return "hot" if number else ""
 
 
 def _apis(rows: list[ApiRow]) -> Grid:
     grid = Grid(
         Column("API", is_text=True), Column("versions", is_text=True, drop=1), Column("count"),
-        Column("errors"), *_LATENCY, Column("long poll", drop=5), *_SIZES,
+        _ANSWERED, Column("errors"), *_LATENCY, Column("long poll", drop=5), *_SIZES,
     )  # fmt: skip
     for row in rows:
+        heats = [""] * 4 if row.api in LONG_POLLS else _heats(row.latency)
         grid.add(
-            row.api, _ranges(row.versions), count(row.exchanges), count(row.with_errors),
-            *_latencies(row.latency), share(row.waited, 1) if row.waited else "",
-            size(row.request_bytes), size(row.response_bytes),
+            row.api, _ranges(row.versions), count(row.exchanges), count(row.answered),
+            count(row.with_errors), *_latencies(row.latency),
+            share(row.waited, 1) if row.waited else "", size(row.request_bytes),
+            size(row.response_bytes),
+            styles=["", "", "", "", _hot(row.with_errors), *heats, "", "", ""],
         )  # fmt: skip
     return grid
 
 
 def _clients(summary: Summary, top: int) -> Grid:
     grid = Grid(
-        Column("client id", is_text=True), Column("count"), Column("errors"), *_LATENCY, *_SIZES
-    )
+        Column("client id", is_text=True), Column("count"), _ANSWERED, Column("errors"),
+        *_LATENCY, *_SIZES,
+    )  # fmt: skip
     for row in summary.clients[:top]:
         grid.add(
-            row.client_id or "(none)", count(row.exchanges), count(row.with_errors),
-            *_latencies(row.latency), size(row.request_bytes), size(row.response_bytes),
+            row.client_id or "(none)", count(row.exchanges), count(row.answered),
+            count(row.with_errors), *_latencies(row.latency), size(row.request_bytes),
+            size(row.response_bytes), styles=["", "", "", _hot(row.with_errors), *[""] * 6],
         )  # fmt: skip
     return grid
 
@@ -183,6 +263,7 @@ def _topics(summary: Summary, top: int) -> Grid:
         grid.add(
             row.topic or "(unknown)", size(row.produced_bytes), count(row.produced_records),
             size(row.fetched_bytes), count(row.fetched_records), count(row.with_errors),
+            styles=[*[""] * 5, _hot(row.with_errors)],
         )  # fmt: skip
     return grid
 
@@ -193,7 +274,7 @@ def _errors(rows: list[ErrorRow]) -> Grid:
         Column("example", is_text=True), Column("in", is_text=True, drop=1),
     )  # fmt: skip
     for row in rows:
-        packet = row.first_exchange_id // EXCHANGES_PER_PACKET
+        packet = "" if row.first_packet is None else row.first_packet
         grid.add(f"{row.name} ({row.code})", count(row.count), packet, row.concerns, row.path)
     return grid
 
@@ -235,6 +316,11 @@ def _problems(rows: list[ProblemRow]) -> Grid:
 
 def _titled(title: str, found: int, top: int) -> str:
     return f"{title} (top {top} of {count(found)})" if found > top else title
+
+
+def _topics_title(summary: Summary, top: int) -> str:
+    title = _titled("Topics", len(summary.topics), top)
+    return f"{title}; fetched with replication, see traffic" if summary.has_replication else title
 
 
 def _degraded_title(summary: Summary) -> str:

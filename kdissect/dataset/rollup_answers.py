@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 DIMENSIONS_OF: Final = ("api", "client", "topic", "tap", "date", "window")
 FLOAT: Final = 2.0**-23  # twice the rounding error of a 24-bit float
+HALF: Final = 0.5  # of a rank, so that rounding does not give the next value
 STD_DEVS: Final = 3  # 99.7 % of cardinality estimates lie within this many
 
 COLUMNS: Final = (
@@ -50,8 +51,8 @@ COLUMNS: Final = (
     Column("failed", INT64, "", "those with an error in the response"),
     Column("unanswered", INT64, "", "those without the response they asked for"),
     Column("throttled", INT64, "", "those that the broker throttled"),
-    Column("request_bytes", INT64, "bytes", "requests, with their size fields"),
-    Column("response_bytes", INT64, "bytes", "responses, with their size fields"),
+    Column("request_bytes", INT64, "bytes", "requests, as their size fields say"),
+    Column("response_bytes", INT64, "bytes", "responses, as their size fields say"),
     Column("records", INT64, "", "records they carried; by topic, of the topic"),
     Column("record_bytes", INT64, "bytes", "their batches; by topic, of the topic"),
     *[
@@ -174,11 +175,22 @@ def percentiles(sketch: Any) -> dict[str, Any]:
     off = error + 1 / sketch.n
     row = {"rank_error": error}
     for name, rank in PERCENTILES.items():
-        ranks = (rank, max(0.0, rank - off), min(1.0, rank + off))
-        middle, low, high = [sketch.get_quantile(one, True) for one in ranks]
-        values = round(middle), floor(low * (1 - FLOAT)), ceil(high * (1 + FLOAT))
+        ranks = max(0.0, rank - off), min(1.0, rank + off)
+        low, high = [sketch.get_quantile(one, True) for one in ranks]
+        bounds = floor(low * (1 - FLOAT)), ceil(high * (1 + FLOAT))
+        values = floor(between(sketch, rank) + 0.5), *bounds
         row |= dict(zip((f"{name}_ns", f"{name}_low_ns", f"{name}_high_ns"), values, strict=True))
     return row
+
+
+def between(sketch: Any, share: float) -> float:
+    """A percentile, interpolated between two values as in `latency`."""
+    place = share * (sketch.n - 1)
+    low, high = [
+        float(sketch.get_quantile((rank + 1 - HALF) / sketch.n, True))
+        for rank in (floor(place), ceil(place))
+    ]
+    return float(low + (high - low) * (place % 1))
 
 
 class Groups:

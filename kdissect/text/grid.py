@@ -1,6 +1,6 @@
 """Tables of cells that fit the page: columns are dropped and texts shortened as needed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -11,8 +11,14 @@ from kdissect.text.human import TEXT_LENGTH, cut
 BETWEEN: Final = "  "
 SHORTEST_TEXT: Final = 14
 CELL_LENGTH: Final = TEXT_LENGTH  # wider than terminals
-PAGE_WIDTH: Final = 110  # of pages where stdout is no terminal
 HEADER_LINES: Final = 2
+
+
+Paint = Callable[[str, str], str]
+
+
+def _plain(text: str, _: str) -> str:
+    return text
 
 
 class Column(NamedTuple):
@@ -33,26 +39,44 @@ class Grid:
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
         self.rows: list[list[str]] = []
+        self.styles: list[Sequence[str]] = []
 
-    def add(self, *cells: object) -> None:
-        """Add a row, a cell for each column."""
+    def add(self, *cells: object, styles: Sequence[str] = ()) -> None:
+        """Add a row, a cell for each column; `styles` are theirs, for `paint`."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
         self.rows.append([escaped(cut(str(cell), CELL_LENGTH)) for cell in cells])
+        self.styles.append(styles or [""] * len(cells))
 
-    def lines(self, page_width: int) -> Iterator[str]:
-        """Header, rule and rows, not wider than `page_width` if possible."""
+    def lines(self, page_width: int, paint: Paint = _plain) -> Iterator[str]:
+        """Header, rule and rows, not wider than `page_width` if possible.
+
+        `paint` gives a text in a style; the header's is dim.
+        """
         widths = self.fitted_widths(page_width)
         shown = [index for index, width in enumerate(widths) if width]
-        for cells in ([column.header for column in self.columns], None, *self.rows):
-            if cells is None:
-                yield BETWEEN.join("─" * widths[index] for index in shown)
-            else:
-                parts = (
-                    aligned(cells[index], widths[index], self.columns[index].is_text)
-                    for index in shown
-                )
-                yield BETWEEN.join(parts).rstrip()
+        yield paint(self._line([column.header for column in self.columns], widths, shown), "dim")
+        yield paint(BETWEEN.join("─" * widths[index] for index in shown), "dim")
+        for cells, styles in zip(self.rows, self.styles, strict=True):
+            yield self._line(cells, widths, shown, paint, styles)
+
+    def _line(
+        self,
+        cells: Sequence[str],
+        widths: Sequence[int],
+        shown: Sequence[int],
+        paint: Paint = _plain,
+        styles: Sequence[str] = (),
+    ) -> str:
+        parts = [
+            aligned(cells[index], widths[index], self.columns[index].is_text) for index in shown
+        ]
+        parts[-1] = parts[-1].rstrip()
+        painted = [
+            paint(part, styles[index]) if styles else part
+            for part, index in zip(parts, shown, strict=True)
+        ]
+        return BETWEEN.join(painted).rstrip()
 
     def fitted_widths(self, page_width: int) -> list[int]:
         """Width of each column, 0 for dropped ones."""

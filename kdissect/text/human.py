@@ -1,5 +1,7 @@
 """Human-readable numbers; each fits ten columns."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +11,8 @@ NAME_LENGTH = 120
 TEXT_LENGTH = 500  # and of a broker's message
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+# Between thousands, for people; `grouped_by` sets it for programs that read what is printed.
+_between_thousands = ["\N{NARROW NO-BREAK SPACE}"]
 DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
@@ -18,7 +22,17 @@ def count(number: int) -> str:
     >>> count(1234567).replace(chr(0x202F), "_")
     '1_234_567'
     """
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{number:,}".replace(",", _between_thousands[-1])
+
+
+@contextmanager
+def grouped_by(between: str) -> Iterator[None]:
+    """Meanwhile, put `between` thousands."""
+    _between_thousands.append(between)
+    try:
+        yield
+    finally:
+        _between_thousands.pop()
 
 
 def cut(text: str, most: int = NAME_LENGTH) -> str:

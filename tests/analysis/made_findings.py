@@ -26,7 +26,7 @@ def api(name: str, exchanges: int = 100, p99_ms: float = 1.0, **more: Any) -> Ap
         "api": name, "api_key": 0, "versions": [12], "exchanges": exchanges, "with_errors": 0,
         "unanswered": 0, "latency": Quantiles(p99, p99, p99, p99),
         "work": Quantiles(p99, p99, p99, p99), "waited": 0.0, "request_bytes": 0,
-        "response_bytes": 0,
+        "response_bytes": 0, "answered": exchanges,
     }  # fmt: skip
     return ApiRow(**(row | more))
 

@@ -19,7 +19,7 @@ from kdissect.analysis.summary.summary import (
     summarise,
 )
 from kdissect.cli.summary_lines import balance_lines, network_lines
-from kdissect.cli.summary_page import print_json, print_page
+from kdissect.cli.summary_page import Asked, print_json, print_page
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import BOOL, TABLES, TEXT
 
@@ -51,7 +51,8 @@ def exchange(api_key: int, api: str, client: str | None, **more: Any) -> dict[st
 BATCHES = [
     batch(
         "exchanges",
-        exchange(0, "Produce", "shop", latency_ns=200, error_count=1),
+        exchange(0, "Produce", "shop", latency_ns=200, error_count=1, exchange_id=700_001,
+                 response_packet=12),
         exchange(1, "Fetch", "shop", api_version=3, wait_ns=50),
         exchange(1, "Fetch", None, latency_ns=None, wait_ns=None, outcome="unanswered",
                  response_size=None, response_end=None, error_count=None),
@@ -117,24 +118,25 @@ def test_a_summary_counts_everything() -> None:
         software={"java 4.0": 1},
         apis=[
             ApiRow(
-                "Fetch", 1, [1, 3, 4], 3, 0, 1, Quantiles(100, 100, 100, 100), none, 0.25, 30, 40
+                "Fetch", 1, [1, 3, 4], 3, 0, 1, Quantiles(100, 100, 100, 100), none, 0.25, 30, 40,
+                2,
             ),
             ApiRow(
-                "Produce", 0, [1], 1, 1, 0, Quantiles(200, 200, 200, 200), none, 0.0, 10, 20
+                "Produce", 0, [1], 1, 1, 0, Quantiles(200, 200, 200, 200), none, 0.0, 10, 20, 1
             ),
             ApiRow("API 999", 999, [1], 1, 0, 1, none, none, 0.0, 10, 20),
         ],
         clients=[
-            ClientRow("shop", 4, 1, Quantiles(100, 200, 200, 200), 40, 80),
+            ClientRow("shop", 4, 1, Quantiles(100, 190, 198, 200), 40, 80, 3),
             ClientRow("", 1, 0, none, 10, 0),
         ],
         clients_left_out=0,
         topics=[
             TopicRow("orders", 70, 7, 30, 3, 1),
-            TopicRow("<cjI4FNtqRK6PFx2bOekQtA>", 0, 0, 0, 0, 1),
+            TopicRow("<cjI4FNtqRK6PFx2bOekQtA>", 0, 0, 0, 0, 0),
         ],
         topics_left_out=0,
-        errors=[ErrorRow("UNKNOWN", 3, 3, "b", "orders-1", 700_001)],
+        errors=[ErrorRow("UNKNOWN", 3, 3, "b", "orders-1", 700_001, 12)],
         network=Network(
             packets=7, payload_bytes=20, retransmitted_segments=0, fast_retransmits=0,
             spurious_retransmits=0, network_lost_bytes=0, zero_windows=1, zero_window_ns=MS,
@@ -189,8 +191,9 @@ def test_groups_give_each_value_with_its_rows() -> None:
 
 
 def test_the_page_of_nothing_and_of_everything_can_be_printed(capsys: Any) -> None:
-    print_page(summarise([]), ["empty.pcap"], 10)
-    print_page(summarise(BATCHES, {"packets": 10}), ["\x1b[31m.pcap"], 1, is_interrupted=True)
+    print_page(summarise([]), Asked(["empty.pcap"], is_full=True))
+    asked = Asked(["\x1b[31m.pcap"], top=1, is_full=True)
+    print_page(summarise(BATCHES, {"packets": 10}), asked, is_interrupted=True)
     page = capsys.readouterr().out
     assert "\x1b" not in page
     assert "\\e[31m.pcap" in page
@@ -251,5 +254,5 @@ def test_the_network_is_told_only_where_there_is_something_to_say(
 
 def test_json_has_the_network_too() -> None:
     file = io.StringIO()
-    print_json(summarise(BATCHES), [], False, file)
+    print_json(summarise(BATCHES), [], False, file, Asked([]))
     assert json.loads(file.getvalue())["network"] == asdict(summarise(BATCHES).network)

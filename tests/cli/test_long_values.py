@@ -13,7 +13,8 @@ import pytest
 
 from kdissect.cli import long_values
 from kdissect.cli.long_values import LONG, PIECE
-from kdissect.cli.output import CsvWriter, JsonWriter, TableWriter, Writer
+from kdissect.cli.output import CsvWriter, JsonWriter, Writer
+from kdissect.cli.table_writer import TableWriter
 from tests.cli.test_hostile_text import HARMFUL, harmful_in
 from tests.measuring import peak_memory
 from tests.seeds import SEED

@@ -19,7 +19,6 @@ from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-SIZE_FIELD: Final = 4  # bytes in front of each request and response
 PRODUCING: Final = ("Produce", "MultiProduce")
 CONSUMING: Final = ("Fetch", "MultiFetch", "ShareFetch")
 ADMINISTERING: Final = (
@@ -55,8 +54,8 @@ COLUMNS: Final = (
     Column("connections", INT64, "", "connections"),
     Column("brokers", INT64, "", "brokers it spoke to"),
     Column("unanswered", INT64, "", "exchanges without their response"),
-    Column("request_bytes", INT64, "bytes", "requests, with their size fields"),
-    Column("response_bytes", INT64, "bytes", "responses, with their size fields"),
+    Column("request_bytes", INT64, "bytes", "requests, as their size fields say"),
+    Column("response_bytes", INT64, "bytes", "responses, as their size fields say"),
     Column("first_time", TIME, "", "first request"),
     Column("last_time", TIME, "", "last request"),
 )
@@ -134,8 +133,8 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
         "exchanges": rows.count(),
         "failed": is_failed(rows).sum().coalesce(0),
         "unanswered": is_unanswered(rows).sum().coalesce(0),
-        "request_bytes": (rows.request_size + SIZE_FIELD).sum().coalesce(0),
-        "response_bytes": answered.ifelse(rows.response_size + SIZE_FIELD, 0).sum(),
+        "request_bytes": rows.request_size.sum().coalesce(0),
+        "response_bytes": answered.ifelse(rows.response_size, 0).sum(),
         "first_time": rows.request_start.min(),
         "last_time": rows.request_start.max(),
         "groups": shortly_listed(rows.api.isin(OF_MEMBERS).ifelse(rows.group_id, None)),

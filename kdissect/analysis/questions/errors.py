@@ -17,6 +17,7 @@ from kdissect.analysis.dimensions import (
     with_dimensions,
 )
 from kdissect.analysis.error_advice import advice_for
+from kdissect.analysis.grouping import RECORD_ERRORS
 from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import BOOL, INT16, INT32, INT64, TEXT, TIME, Column
 
@@ -86,7 +87,7 @@ def error_codes(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table"
     own = [column.name for column in OWN]
     found = tables["errors"]
     # Codes of single records repeat the code of their partition.
-    found = found.filter(~found.path.contains("record_errors"))
+    found = found.filter(~found.path.contains(RECORD_ERRORS))
     found = found.select(
         "exchange_id", "path", "code", "name", "is_retriable", "message", "resource",
         "group_id", topic_or_id=found.topic.coalesce(found.topic_id),

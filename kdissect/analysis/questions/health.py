@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.dimensions import check_names, group_option
-from kdissect.analysis.grouping import beside
+from kdissect.analysis.grouping import CONCERNED, beside
 from kdissect.analysis.question import SHARE, Question, Tables
 from kdissect.analysis.questions.latency import whole
 from kdissect.tables.schemas import INT64, Column
@@ -45,8 +45,6 @@ COLUMNS: Final = (
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture", "tap", "date")
 DEFAULT_BY: Final = ("client", "broker")
 BY: Final = group_option(DEFAULT_BY, CHOICES)
-# Connections of other protocols do not concern Kafka; "none" had no payload.
-PROTOCOLS: Final = ("kafka", "kafka-0.7", "tls", "none")
 
 
 def health(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
@@ -78,7 +76,7 @@ def ends_of_connections(tables: Tables) -> "ir.Table":
         client=exchanges.client_id.max(), last_response_ns=exchanges.response_end_ns.max()
     )
     connections = tables["connections"]
-    ours = connections.filter(connections.protocol.isin(PROTOCOLS)).rename(
+    ours = connections.filter(connections.protocol.isin(CONCERNED)).rename(
         all_exchanges="exchanges"
     )
     ours = ours.mutate(is_both_ways=ours.packets_to_client.max().as_scalar() > 0)
@@ -147,7 +145,10 @@ def both(rows: "ir.Table", name: str) -> "ir.NumericValue":
 
 
 def round_trip(rows: "ir.Table") -> "ir.NumericValue":
-    """The smaller round trip of handshake and data on both sides of the tap; null if unknown."""
+    """The smaller round trip of handshake and data on both sides of the tap; null if unknown.
+
+    `kdissect.analysis.summary.network` has the same.
+    """
     return least(rows.min_rtt_broker_ns + rows.min_rtt_client_ns, rows.handshake_rtt_ns)
 
 

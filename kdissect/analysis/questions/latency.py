@@ -3,7 +3,7 @@
 Latency is from the packet with the last byte of the request to that with the first byte of the
 response. It is split where the protocol allows it: the queue behind earlier requests of the same
 connection, the wait that the request asked for (long poll, joining a group), and work, the rest.
-Percentiles interpolate between the two adjacent exchanges.
+Percentiles interpolate between the two adjacent exchanges, as those of the summary do.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ PARTS: Final = ("upload", "queue", "service", "wait", "work", "download", "throt
 MEASURES: Final = ("latency", *PARTS)
 
 COLUMNS: Final = (
-    Column("exchanges", INT64, "", "answered exchanges"),
+    Column("requests", INT64, "", "all exchanges, also those that nothing answered"),
+    Column("exchanges", INT64, "", "answered exchanges, of which the percentiles are"),
     *[
         Column(f"{name}_ns", INT64, "ns", f"{name} of the measure (`of`, latency)")
         for name in (*PERCENTILES, "max")
@@ -51,20 +52,30 @@ def latency(
     """Percentiles of the latency of answered exchanges, a row for each value of `by`."""
     import ibis
 
-    rows = measured(with_dimensions(tables, by, window))
+    exchanges = with_dimensions(tables, by, window)
+    is_measured = exchanges.outcome.identical_to("answered") & exchanges.latency_ns.notnull()
+    rows = exchanges.mutate(
+        is_measured=is_measured,
+        throttle_ns=exchanges.throttle_ms.cast("int64") * MS,
+        is_repeated=is_measured & (exchanges.retransmits > 0).coalesce(False),
+    )
+    rows = rows.mutate(
+        **{f"{one}_ns": rows.is_measured.ifelse(rows[f"{one}_ns"], None) for one in MEASURES},
+        rtt_ns=rows.is_measured.ifelse(rows.rtt_ns, None),
+    )
     measure = rows[f"{of}_ns"]
-    is_repeated = rows.retransmits > 0
     found = rows.group_by(list(by)).aggregate(
-        exchanges=rows.count(),
+        requests=rows.count(),
+        exchanges=rows.is_measured.sum(),
         **{f"{name}_ns": whole(measure.quantile(at)) for name, at in PERCENTILES.items()},
         max_ns=measure.max(),
         **{f"{part}_p99_ns": whole(rows[f"{part}_ns"].quantile(0.99)) for part in PARTS},
-        waited=rows.wait_ns.sum() / ibis.greatest(rows.latency_ns.sum(), 1),
-        retransmitted=is_repeated.sum().coalesce(0),
-        retransmitted_p99_ns=whole(is_repeated.ifelse(measure, None).quantile(0.99)),
+        waited=rows.wait_ns.sum().coalesce(0) / ibis.greatest(rows.latency_ns.sum().coalesce(0), 1),
+        retransmitted=rows.is_repeated.sum(),
+        retransmitted_p99_ns=whole(rows.is_repeated.ifelse(measure, None).quantile(0.99)),
         rtt_p50_ns=whole(rows.rtt_ns.quantile(0.5)),
     )
-    return in_order(found, by, ibis.desc("p99_ns"))
+    return in_order(found.filter(found.exchanges > 0), by, ibis.desc("p99_ns"))
 
 
 def measured(exchanges: "ir.Table") -> "ir.Table":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from kdissect.analysis.grouping import RESPONSE_NOT_CAPTURED
@@ -12,7 +13,11 @@ from kdissect.analysis.tally import Tally, quantiles
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Durations in ns, each within 0.4 %; None without measurements."""
+    """Durations in ns, None without measurements: percentiles as those of `kdissect latency`.
+
+    They are interpolated between two times, and exact up to a quarter of a million of them; of
+    more, each is within 0.4 % (see `kdissect.analysis.tally`).
+    """
 
     p50_ns: int | None
     p95_ns: int | None
@@ -23,6 +28,8 @@ class Quantiles:
 @dataclass(frozen=True, slots=True)
 class ApiRow:
     """One API: exchanges, those with an error, and the latency of the answered ones.
+
+    `answered` are those that `kdissect latency` counts: with a response to measure.
 
     `waited` is the share of the latencies that the requests had asked for (long polls), `work` the
     remainder of each without that and without the queueing behind earlier requests.
@@ -39,6 +46,7 @@ class ApiRow:
     waited: float
     request_bytes: int
     response_bytes: int
+    answered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class ClientRow:
     latency: Quantiles
     request_bytes: int
     response_bytes: int
+    answered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class ErrorRow:
     path: str
     concerns: str
     first_exchange_id: int
+    first_packet: int | None = None
 
 
 class Counted(NamedTuple):
@@ -90,14 +100,19 @@ class ExchangeColumns:
     """The columns of a batch of exchanges that every grouping of them sums."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        self.latency = integers(batch, "latency_ns", -1)
+        outcomes = texts(batch, "outcome")
+        is_answered = outcomes == "answered"
+        self.latency = np.where(is_answered, integers(batch, "latency_ns", -1), -1)
         is_measured = self.latency >= 0
+        self.work = np.where(is_measured, integers(batch, "work_ns", -1), -1)
         # The number of errors is null where a response was not captured in full.
         has_code = integers(batch, "error_code", 0) != 0
         is_captured = ~has_text(batch, "decode_status", RESPONSE_NOT_CAPTURED)
+        self.is_failed = has_code | (integers(batch, "error_count", 0) > 0)
         self.measures = (
-            has_code | (integers(batch, "error_count", 0) > 0),
-            (texts(batch, "outcome") == "unanswered") & is_captured,
+            is_measured,
+            self.is_failed,
+            (outcomes == "unanswered") & is_captured,
             integers(batch, "request_size", 0),
             integers(batch, "response_size", 0),
             integers(batch, "wait_ns", 0) * is_measured,
@@ -113,12 +128,14 @@ class Spoken:
         self.versions: set[int] = set()
 
     def row(self, counted: Counted, work: Quantiles) -> ApiRow:
-        with_errors, unanswered, request_bytes, response_bytes, waited_ns, total_ns = counted.sums
+        answered, with_errors, unanswered, *sizes, waited_ns, total_ns = counted.sums
+        request_bytes, response_bytes = sizes
         return ApiRow(
             api=counted.name or ("(orphans)" if self.key < 0 else f"API {self.key}"),
             api_key=self.key,
             versions=sorted(self.versions - {-1}),
             exchanges=counted.rows,
+            answered=int(answered),
             with_errors=int(with_errors),
             unanswered=int(unanswered),
             latency=counted.quantiles,
@@ -130,7 +147,7 @@ class Spoken:
 
 
 def client_row(counted: Counted) -> ClientRow:
-    with_errors, _, request_bytes, response_bytes, *_ = map(int, counted.sums)
+    answered, with_errors, _, request_bytes, response_bytes, *_ = map(int, counted.sums)
     return ClientRow(
         counted.name,
         counted.rows,
@@ -138,6 +155,7 @@ def client_row(counted: Counted) -> ClientRow:
         counted.quantiles,
         request_bytes,
         response_bytes,
+        answered,
     )
 
 
@@ -154,11 +172,12 @@ class ErrorCount:
         self.first_exchange_id = -1
         self.paths: dict[str, int] = {}
 
-    def row(self) -> ErrorRow:
+    def row(self, first_packet: int | None) -> ErrorRow:
         path = max(self.paths, key=lambda path: self.paths[path], default="")
         return ErrorRow(
-            self.name, self.code, self.count, path, self.concerns, self.first_exchange_id
-        )
+            self.name, self.code, self.count, path, self.concerns, self.first_exchange_id,
+            first_packet,
+        )  # fmt: skip
 
 
 def quantiles_of(of: Tally) -> list[Quantiles]:

@@ -1,7 +1,8 @@
 """Network statistics of the connections table, and losses of the capture itself.
 
-Only connections of Kafka and encrypted ones count: trouble on others (health checks that
-reset, bytes without frames) does not concern Kafka. Both directions are summed.
+Only connections of Kafka, encrypted and unused ones count: trouble on others (bytes without
+frames) does not concern Kafka. Unused ones (health checks that reset) are not listed as degraded.
+Both directions are summed.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from kdissect.analysis.grouping import CONCERNED, UNUSED
 from kdissect.analysis.summary.arrow_columns import integers, is_set, text_groups
 from kdissect.analysis.summary.counters import Quantiles
 from kdissect.analysis.summary.largest import Largest
@@ -35,10 +37,10 @@ NAMED: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All connections of Kafka and TLS together; columns of `connections`, both directions summed.
+    """The connections that `kdissect health` counts together, both directions summed.
 
-    `round_trip` is of the smallest round trip of each connection: the sum of both sides of the
-    tap, or the known one.
+    `round_trip` is of the smallest round trip of each connection: of its handshake, or of data on
+    both sides of the tap.
     """
 
     packets: int
@@ -90,8 +92,11 @@ class NetworkCounters:
         """Count one batch."""
         columns = {name: both_ways(batch, name) for name in {*COUNTED, *SYMPTOMS}}
         concerns = np.zeros(batch.num_rows, np.bool_)
+        is_used = np.ones(batch.num_rows, np.bool_)
         for protocol, some in text_groups(batch, "protocol"):
-            concerns[some] = protocol is not None and protocol.startswith((KAFKA, TLS))
+            concerns[some] = protocol in CONCERNED
+            if protocol == UNUSED:
+                is_used[some] = False
             if protocol == TLS:
                 # Encrypted bytes cannot be cut into frames.
                 columns["skipped_bytes"][some] = 0
@@ -101,7 +106,7 @@ class NetworkCounters:
         known = round_trips[concerns & (round_trips < UNKNOWN_NS)]
         self._round_trips.add([""], np.zeros(len(known), np.int64), known)
         score = sum(columns[name] for name in SYMPTOMS) + is_set(batch, "rst_by")
-        rows = np.flatnonzero(score * concerns)
+        rows = np.flatnonzero(score * (concerns & is_used))
         self.troubled_count += len(rows)
         worst = rows[np.argsort(-score[rows], kind="stable")][:DEGRADED_KEPT]
         # Without the times, whose Python values would need pandas (0.2 s to import).
@@ -126,17 +131,13 @@ def both_ways(batch: pa.RecordBatch, name: str) -> Any:
 
 
 def round_trips_of(batch: pa.RecordBatch) -> Any:
-    """The smallest round trip of each connection in ns; UNKNOWN_NS where unknown."""
-    sides = [
-        np.minimum(
-            integers(batch, f"handshake_rtt_{side}_ns", UNKNOWN_NS),
-            integers(batch, f"min_rtt_{side}_ns", UNKNOWN_NS),
-        )
-        for side in ("broker", "client")
-    ]
-    known = [np.where(side < UNKNOWN_NS, side, 0) for side in sides]
-    is_unknown = (sides[0] >= UNKNOWN_NS) & (sides[1] >= UNKNOWN_NS)
-    return np.where(is_unknown, UNKNOWN_NS, known[0] + known[1])
+    """The smallest round trip of each connection in ns, as in `health`; UNKNOWN_NS if unknown."""
+    broker, client = (
+        integers(batch, f"min_rtt_{side}_ns", UNKNOWN_NS) for side in ("broker", "client")
+    )
+    is_unknown = (broker >= UNKNOWN_NS) | (client >= UNKNOWN_NS)
+    both_sides = np.where(is_unknown, UNKNOWN_NS, broker + client)
+    return np.minimum(both_sides, integers(batch, "handshake_rtt_ns", UNKNOWN_NS))
 
 
 def _degraded(

@@ -5,6 +5,7 @@ of unbounded number (clients, topics, troubled connections) are kept for the `KE
 rest is counted together.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -12,8 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from kdissect.analysis.brokers import PEER
+from kdissect.analysis.grouping import RECORD_ERRORS
 from kdissect.analysis.summary.arrow_columns import (
     groups,
+    has_text,
     integers,
     is_set,
     names_and_places,
@@ -32,6 +36,7 @@ from kdissect.analysis.summary.counters import (
     client_row,
     topic_row,
 )
+from kdissect.analysis.summary.first_packets import FirstPackets
 from kdissect.analysis.summary.largest import Largest, Weights
 from kdissect.analysis.summary.network import (
     KAFKA,
@@ -101,6 +106,7 @@ class Summary:
     troubled_count: int
     problems: list[ProblemRow]
     balance: dict[str, Any]
+    has_replication: bool = False
 
 
 def summarise(
@@ -127,6 +133,8 @@ class Summariser:
         self._clients = Largest(KEPT)
         self._topics = Largest(KEPT, bytes_and_partitions)
         self._errors: dict[str, ErrorCount] = {}
+        self._packets = FirstPackets()
+        self._has_peers = False
         self._connections = 0
         self._protocols: dict[str, int] = {}
         self._others: dict[str, ProtocolRow] = {}
@@ -152,6 +160,7 @@ class Summariser:
         work = {api.name: api.quantiles for api in self._work.rows()}
         apis = [self._spoken[api.name].row(api, work[api.name]) for api in self._apis.rows()]
         apis.sort(key=lambda api: (-api.exchanges, api.api_key))
+        first_packets = self._packets.first_by_name()
         errors = sorted(self._errors.values(), key=lambda error: (-error.count, error.code))
         problems = sorted(self._problems.values(), key=lambda row: (-row.count, row.kind))
         return Summary(
@@ -173,7 +182,8 @@ class Summariser:
             clients_left_out=self._clients.left_out,
             topics=[topic_row(topic) for topic in self._topics.rows()],
             topics_left_out=self._topics.left_out,
-            errors=[error.row() for error in errors],
+            has_replication=self._has_peers,
+            errors=[error.row(first_packets.get(error.name)) for error in errors],
             network=self._network.network(),
             troubled=self._network.troubled,
             troubled_count=self._network.troubled_count,
@@ -195,9 +205,13 @@ class Summariser:
             spoken.key = int(keys[rows[0]])
             spoken.versions.update(version for version, _ in groups(versions[rows]))
         self._apis.add(names, places, columns.latency, *columns.measures)
-        self._work.add(names, places, integers(batch, "work_ns", -1))
+        self._work.add(names, places, columns.work)
         names, places = names_and_places(batch, "client_id")
         self._clients.add(names, places, columns.latency, *columns.measures)
+        failed = np.flatnonzero(columns.is_failed)
+        packets = integers(batch, "response_packet", -1)
+        self._packets.add_exchanges(integers(batch, "exchange_id", -1)[failed], packets[failed])
+        self._has_peers = self._has_peers or has_peers(batch, names)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows
@@ -232,17 +246,28 @@ class Summariser:
     def _add_partitions(self, batch: pa.RecordBatch) -> None:
         size = integers(batch, "record_bytes", 0)
         count = integers(batch, "record_count", 0)
-        failed = integers(batch, "error_code", 0) != 0
         fetched = is_set(batch, "fetch_offset")
+        measures = (size * ~fetched, count * ~fetched, size * fetched, count * fetched)
+        self._add_topics(batch, *measures, np.zeros(batch.num_rows, np.int64))
+
+    def _add_topics(self, batch: pa.RecordBatch, *measures: Any) -> None:
+        """Count rows with a topic, or the id of one whose name is not known."""
         names, places = names_and_places(batch, "topic")
         if "" in names:
             ids, of_id = names_and_places(batch, "topic_id")
             places = np.where(places == names.index(""), len(names) + of_id, places)
             names += [f"<{topic_id}>" if topic_id else "" for topic_id in ids]
-        measures = (size * ~fetched, count * ~fetched, size * fetched, count * fetched, failed)
         self._topics.add(names, places, np.full(batch.num_rows, -1), *measures)
 
     def _add_errors(self, batch: pa.RecordBatch) -> None:
+        # As `kdissect errors`: codes of single records repeat the code of their partition.
+        is_counted = ~has_text(batch, "path", RECORD_ERRORS)
+        batch = batch.filter(pa.array(is_counted))
+        if not batch.num_rows:
+            return
+        of_topics = batch.filter(pa.array(is_set(batch, "topic") | is_set(batch, "topic_id")))
+        zeros = np.zeros(of_topics.num_rows, np.int64)
+        self._add_topics(of_topics, zeros, zeros, zeros, zeros, zeros + 1)
         paths, codes = texts(batch, "path"), integers(batch, "code", 0)
         exchanges = integers(batch, "exchange_id", -1)
         for name, rows in text_groups(batch, "name"):
@@ -253,6 +278,7 @@ class Summariser:
                 error.first_exchange_id = int(exchanges[rows[0]])
                 self._errors[name or ""] = error
             error.count += len(rows)
+            self._packets.add_errors(error.name, exchanges[rows])
             for path, some in groups(paths[rows]):
                 error.paths[path or ""] = error.paths.get(path or "", 0) + len(some)
 
@@ -271,6 +297,14 @@ class Summariser:
                 self._problems[key] = replace(
                     row, count=row.count + len(here), bytes=row.bytes + int(size[here].sum())
                 )
+
+
+_PEER: Final = re.compile(PEER)
+
+
+def has_peers(batch: pa.RecordBatch, client_ids: Iterable[str]) -> bool:
+    """Whether exchanges are of brokers: `kdissect traffic` has what those fetch apart."""
+    return bool(is_set(batch, "replica_id").any()) or any(map(_PEER.search, client_ids))
 
 
 def bytes_and_partitions(topics: Tally) -> Weights:

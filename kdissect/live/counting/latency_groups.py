@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.analysis.tally import BINS, Tally, chosen, merged, quantiles, tally
+from kdissect.analysis.tally import Tally, bin_count, chosen, merged, quantiles, tally
 from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import LISTED, Timed
 from kdissect.tables.matrices import Ints
@@ -50,7 +50,7 @@ def whole_of(of: Tally, seconds: float) -> Timed:
     """Totals of all exchanges, of a tally that counts each once."""
     if not len(of.key):
         return Timed("", 0.0, 0.0, 0.0, 0.0, -1, -1, -1, -1)
-    whole = merged([of._replace(key=of.key * 0, cells=of.cells % BINS)])
+    whole = merged([of._replace(key=of.key * 0, cells=of.cells % bin_count(of.bits))])
     return timed(whole, [""], seconds)[0]
 
 
