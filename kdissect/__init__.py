@@ -106,6 +106,11 @@ _LAZY = {
 }
 
 
+def __dir__() -> list[str]:
+    """List the names of the library, also those that are imported on first use."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module

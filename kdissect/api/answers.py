@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.dimensions import check_names, tables_for
@@ -20,6 +20,8 @@ from kdissect.capture.files import Source
 from kdissect.dataset.locations import stored_places
 from kdissect.errors import InvalidArgument
 from kdissect.sql.conditions import check_condition, columns_in
+from kdissect.tables.durations import NUMBERS, check_units, in_units
+from kdissect.tables.html_rows import html_of
 from kdissect.text.suggestions import did_you_mean, known_words
 
 if TYPE_CHECKING:
@@ -29,27 +31,42 @@ if TYPE_CHECKING:
 
     from kdissect.pipeline import Balance
 
+BY: Final = "by"  # the option of names, of which one may be given as it is
+
 
 class Answer:
     """The rows that answer a question; `balance` is of the captures, None for stored tables."""
 
-    def __init__(self, question: Question, table: "pa.Table", balance: "Balance | None") -> None:
+    def __init__(
+        self,
+        question: Question,
+        table: "pa.Table",
+        balance: "Balance | None",
+        units: str = NUMBERS,
+    ) -> None:
         self.question = question
         self.table = table
         self.balance = balance
+        self.units = units
 
     def __repr__(self) -> str:
         return f"<{self.question.name}: {self.table.num_rows} rows>"
 
-    def to_arrow(self) -> "pa.Table":
-        """The rows as an Arrow table."""
-        return self.table
+    def _repr_html_(self) -> str:
+        """The first rows as a table of a notebook; text from the wire is escaped."""
+        return html_of(repr(self).strip("<>"), self.table)
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """The rows as a pandas DataFrame."""
+    def to_arrow(self, units: str | None = None) -> "pa.Table":
+        """The rows as an Arrow table; with `units="timedelta"` durations are Arrow's."""
+        metadata = {field.name: field.metadata or {} for field in self.table.schema}
+        named = {name: kept.get(b"unit", b"").decode() for name, kept in metadata.items()}
+        return in_units(self.table, units or self.units, named)
+
+    def to_pandas(self, units: str | None = None) -> "pd.DataFrame":
+        """The rows as a pandas DataFrame; with `units="timedelta"` durations are Timedelta."""
         from kdissect.tables.pandas_frames import pandas_frame
 
-        return pandas_frame(self.table)
+        return pandas_frame(self.to_arrow(units))
 
 
 @asked_again
@@ -66,6 +83,7 @@ def analyse(
     master: str | None = None,
     notice: Notice | None = None,
     rollups: bool = False,
+    units: str = NUMBERS,
     **options: Any,
 ) -> Answer:
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
@@ -78,15 +96,18 @@ def analyse(
     DuckDB until the tables are larger than `engines.LIMIT`, and calls `notice` when it uses Spark;
     `session` is a Spark session, which implies spark unless `engine` is given; without it, Spark
     gets a session of its own at `master`. With `rollups` `latency` is answered from those of
-    datasets, which supports `by`, `of`, `window` and `where` (docs/rollups.md). Raises
-    KdissectError for options that the question does not have.
+    datasets, which supports `by`, `of`, `window` and `where` (docs/rollups.md). With `units`
+    "timedelta" durations of the answer are Arrow's and pandas' own. `by` is a list of names, or one
+    name. Raises KdissectError for options that the question does not have.
     """
+    check_units(units)
+    options = with_names(options)
     engine = engine or (SPARK if session else DUCKDB)
     if having is not None:
         check_condition(having, "--having")
     if rollups:
         found = from_rollups(name, source, where, engine, session or master, notice, options)
-        return answer_of(QUESTIONS[name], found, having, None)
+        return answer_of(QUESTIONS[name], found, having, None, units)
     question, options = turned(name, options)
     known = {option.name: option for option in question.options}
     if unknown := options.keys() - known.keys():
@@ -108,7 +129,7 @@ def analyse(
     ):
         check_taps(by, places)
         found = ask(question, tables, options)
-    return answer_of(question, found, having, balance)
+    return answer_of(question, found, having, balance, units)
 
 
 def check_derived(question: Question, where: str) -> None:
@@ -121,10 +142,24 @@ def check_derived(question: Question, where: str) -> None:
 
 
 def answer_of(
-    question: Question, found: "pa.Table", having: str | None, balance: "Balance | None"
+    question: Question,
+    found: "pa.Table",
+    having: str | None,
+    balance: "Balance | None",
+    units: str = NUMBERS,
 ) -> Answer:
     """The answer, filtered by the condition over its columns."""
-    return Answer(question, found if having is None else rows_having(found, having), balance)
+    rows = found if having is None else rows_having(found, having)
+    return Answer(question, rows, balance, units)
+
+
+def with_names(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with one name in place of a list as a list of it."""
+    found = {}
+    for name, value in options.items():
+        is_one = name == BY and isinstance(value, str)
+        found[name] = [part.strip() for part in value.split(",")] if is_one else value
+    return found
 
 
 def from_rollups(

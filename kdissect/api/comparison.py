@@ -13,11 +13,12 @@ from kdissect.analysis.engines.ibis_tables import askable, files_of
 from kdissect.analysis.engines.live_tables import asked_again, noticing
 from kdissect.analysis.engines.stored_tables import Place
 from kdissect.analysis.time_expressions import is_moment, is_range, moment_of, range_of
-from kdissect.api.answers import Answer, check_taps, places_of
+from kdissect.api.answers import Answer, check_taps, places_of, with_names
 from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, takes_spark
 from kdissect.capture.files import Source
 from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.sql.conditions import check_condition
+from kdissect.tables.durations import NUMBERS, check_units
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,9 +67,13 @@ class Comparison(Answer):
     """The changes, and the input compared. `verdicts` counts all rows, requested or not."""
 
     def __init__(
-        self, table: "pa.Table", sides: tuple[Side, Side], verdicts: dict[str, int]
+        self,
+        table: "pa.Table",
+        sides: tuple[Side, Side],
+        verdicts: dict[str, int],
+        units: str = NUMBERS,
     ) -> None:
-        super().__init__(QUESTION, table, None)
+        super().__init__(QUESTION, table, None, units)
         self.before, self.after = sides
         self.verdicts = verdicts
 
@@ -88,6 +93,7 @@ def compare(
     session: "SparkSession | None" = None,
     master: str | None = None,
     notice: Notice | None = None,
+    units: str = NUMBERS,
     **options: Any,
 ) -> Comparison:
     """Changes from `source` to `other`: ``compare("old.pcap", "new.pcap", by=["client"])``.
@@ -97,6 +103,8 @@ def compare(
     the rest. Sources, `where`, `reading` and engines are those of `analyse`, `options` those of
     docs/analysis.md#compare. Raises KdissectError for inputs that cannot be compared.
     """
+    check_units(units)
+    options = with_names(options)
     check_options(options)
     is_within = at is not None or before is not None or after is not None
     if is_within == (other is not None):
@@ -131,15 +139,17 @@ def compare(
         times = [(side.first_ns, side.last_ns) for side in sides]
         is_all = options.pop("unchanged", False)
         table = changes((engines[0], engines[1]), times, **options)
-    return comparison_of(table, (sides[0], sides[1]), is_all)
+    return comparison_of(table, (sides[0], sides[1]), is_all, units)
 
 
-def comparison_of(table: "pa.Table", sides: tuple[Side, Side], is_all: bool) -> Comparison:
+def comparison_of(
+    table: "pa.Table", sides: tuple[Side, Side], is_all: bool, units: str = NUMBERS
+) -> Comparison:
     """The requested rows, with the number of rows of each verdict."""
     found = table["verdict"].value_counts().to_pylist()
     verdicts = {one["values"]: one["counts"] for one in found}
     changed = sum(verdicts.get(verdict, 0) for verdict in CHANGED)  # these come first
-    return Comparison(table if is_all else table.slice(0, changed), sides, verdicts)
+    return Comparison(table if is_all else table.slice(0, changed), sides, verdicts, units)
 
 
 def check_options(options: dict[str, Any]) -> None:

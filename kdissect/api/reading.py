@@ -13,6 +13,8 @@ from kdissect.errors import InvalidArgument
 from kdissect.pipeline import Balance, Options, Run, check_columns
 from kdissect.sql.row_filter import filtered
 from kdissect.tables.batches import arrow_schema
+from kdissect.tables.durations import NUMBERS, check_units, in_units
+from kdissect.tables.html_rows import SHOWN, html_of
 from kdissect.tables.ordering import Key, check_keys, first_rows, keys_of
 from kdissect.tables.pandas_frames import pandas_frame
 from kdissect.tables.schemas import TABLES
@@ -50,7 +52,9 @@ class Reading:
         limit: int | None,
         sort: "str | Sequence[str | Key]",
         options: Mapping[str, Any],
+        units: str = NUMBERS,
     ) -> None:
+        check_units(units)
         check_columns(table, columns or ())
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit is a number of rows, not {limit}")
@@ -62,6 +66,7 @@ class Reading:
         self.keys = keys_of(sort)
         check_keys(self.keys, [column.name for column in TABLES[table].columns], table)
         self.options = options
+        self.units = units
         self._run: Run | StoredRun | None = None
 
     @property
@@ -102,15 +107,30 @@ class Reading:
             if left == 0:
                 return
 
-    def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table; text columns are dictionaries."""
+    def _repr_html_(self) -> str:
+        """The first rows as a table of a notebook; text from the wire is escaped."""
+        first = Reading(
+            self.source, self.table, self.columns, self.where, SHOWN, self.keys, self.options
+        )
+        return html_of(f"the first rows of {self.table}", first.to_arrow())
+
+    def to_arrow(self, units: str | None = None) -> pa.Table:
+        """All rows as an Arrow table; text columns are dictionaries.
+
+        With `units="timedelta"` durations are Arrow's.
+        """
         batches = list(self)
         schema = arrow_schema(TABLES[self.table], self.columns)
-        return pa.Table.from_batches(batches, schema).unify_dictionaries()
+        found = pa.Table.from_batches(batches, schema).unify_dictionaries()
+        declared = {column.name: column.unit for column in TABLES[self.table].columns}
+        return in_units(found, units or self.units, declared)
 
-    def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame: text as categories, times as UTC with nanoseconds."""
-        return pandas_frame(self.to_arrow())
+    def to_pandas(self, units: str | None = None) -> Any:
+        """All rows as a pandas DataFrame: text as categories, times as UTC with nanoseconds.
+
+        With `units="timedelta"` durations are Timedelta, else numbers.
+        """
+        return pandas_frame(self.to_arrow(units))
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.where:
@@ -126,13 +146,14 @@ def read(
     where: str | None = None,
     limit: int | None = None,
     sort: "str | Sequence[str | Key]" = (),
+    units: str = NUMBERS,
     **options: Any,
 ) -> Reading:
     """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
 
     `source` may also be directories of live captures or of datasets. `where` is an SQL condition
     over the table's columns, `limit` a number of rows, at which reading stops, `sort`
-    columns like "latency_ns:desc" that order the rows before. Other keywords are those of
-    `Options`.
+    columns like "latency_ns:desc" that order the rows before. With `units` "timedelta" durations
+    are Arrow's and pandas' own. Other keywords are those of `Options`.
     """
-    return Reading(source, table, columns, where, limit, sort, options)
+    return Reading(source, table, columns, where, limit, sort, options, units)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kdissect.rules.catalogue import ERROR, KINDS, ORDER, Kind
+from kdissect.text.html import html_table
 
 PROBLEM: Final = "problem"  # a client or user waits, fails or loses records
 WARNING: Final = "warning"  # it will cause trouble, or has a cost
@@ -37,6 +38,12 @@ class Finding:
     first_time_ns: int | None = None
     last_time_ns: int | None = None
     packet: int | None = None
+
+    def _repr_html_(self) -> str:
+        """The finding as a row of a notebook; names from the wire are escaped."""
+        return html_table(
+            ("severity", "finding", "more"), [(self.severity, self.text, self.command)]
+        )
 
     @property
     def kind(self) -> Kind:
