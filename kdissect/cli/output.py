@@ -17,12 +17,11 @@ import click
 
 from kdissect.cli.documents import DocumentWriter
 from kdissect.cli.help import DOCUMENT
+from kdissect.cli.cells import is_numeric, json_cells, json_values, text_of
 from kdissect.cli.long_values import (
     LongValue,
-    beginning,
     csv_pieces,
     is_long,
-    long_cells,
     row_pieces,
 )
 from kdissect.errors import OutputError, OutputExists
@@ -155,7 +154,7 @@ class CsvWriter:
         from pyarrow import csv
 
         long = {
-            number: list(_json_cells(column))
+            number: list(json_cells(column))
             for number, column in enumerate(batch.columns)
             if is_long(column)
         }
@@ -234,53 +233,10 @@ def json_rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
     """Rows as JSON values; long values are `LongValue`."""
     names = batch.schema.names
     columns = [
-        _json_cells(column) if is_long(column) else _json_values(column) for column in batch.columns
+        json_cells(column) if is_long(column) else json_values(column) for column in batch.columns
     ]
     for row in zip(*columns, strict=True):
         yield dict(zip(names, row, strict=True))
-
-
-def _json_cells(column: "pa.Array") -> Iterator[Any]:
-    from kdissect.messages.full_bodies import json_bytes
-
-    for value in long_cells(column):
-        yield json_bytes(value) if isinstance(value, bytes) else value
-
-
-def _json_values(column: "pa.Array") -> list[Any]:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        return _iso_times(column)
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        from kdissect.messages.full_bodies import json_bytes
-
-        return [value if value is None else json_bytes(value) for value in values]
-    return values
-
-
-def _iso_times(column: "pa.Array") -> list[str | None]:
-    import pyarrow as pa
-
-    texts = column.cast(pa.timestamp("ns")).cast(pa.string()).to_pylist()
-    return [text and f"{text.replace(' ', 'T')}Z" for text in texts]
-
-
-def cells_of(column: "pa.Array") -> Iterator[str]:
-    """Cells of a table; of long values the beginning, which is more than fits."""
-    values: Iterable[Any] = _json_cells(column) if is_long(column) else _json_values(column)
-    return ("" if value is None else escaped(_text(value)) for value in values)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, LongValue):
-        return beginning(value.data)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict):
-        return f"base64:{value['base64']}"
-    return value if isinstance(value, str) else str(value)
 
 
 def _csv_column(column: "pa.Array") -> "pa.Array":
@@ -288,7 +244,7 @@ def _csv_column(column: "pa.Array") -> "pa.Array":
 
     if is_numeric(column.type) or pa.types.is_boolean(column.type):
         return column
-    return _csv_texts(_json_values(column))
+    return _csv_texts(json_values(column))
 
 
 def _csv_texts(values: Iterable[Any]) -> "pa.Array":
@@ -298,14 +254,7 @@ def _csv_texts(values: Iterable[Any]) -> "pa.Array":
     texts = (
         None if value is None
         else _LONG_NUL if isinstance(value, LongValue)
-        else escaped(csv_safe(_text(value)))
+        else escaped(csv_safe(text_of(value)))
         for value in values
     )  # fmt: skip
     return pa.array(texts, pa.string())
-
-
-def is_numeric(kind: "pa.DataType") -> bool:
-    """Whether a column is aligned right."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 import click
 from rich.cells import cell_len
 
+from kdissect.cli.cells import cells_of, is_numeric
 from kdissect.cli.long_values import CELL_START
 from kdissect.cli.terminal import UNLIMITED, styled, width
 from kdissect.text.grid import BETWEEN, Column, fitted_widths, folded
@@ -48,8 +49,6 @@ class TableWriter:
         self._column_count = 0
 
     def write(self, batch: "pa.RecordBatch") -> None:
-        from kdissect.cli.output import is_numeric
-
         kinds = zip(batch.schema.names, batch.schema.types, strict=True)
         texts = {name: not is_numeric(kind) for name, kind in kinds}
         if not self._column_count:
@@ -133,7 +132,5 @@ class TableWriter:
 
 def _cells(column: "pa.Array") -> Iterator[str]:
     """Cells of a table; of very long values the beginning."""
-    from kdissect.cli.output import cells_of
-
     for cell in cells_of(column):
         yield cell if len(cell) <= CELL_START else cell[: CELL_START - 1] + "…"
