@@ -97,7 +97,7 @@ def test_the_command_of_a_finding_repeats_files_and_options(tmp_path: Path) -> N
     asked = (str(capture), "--port", "9192", "--max", "connections=500")
     told = [one["command"] for one in json.loads(piped(*asked, "--json"))["findings"]]
     assert all(set(shlex.split(one)) >= {"kdissect", *asked} for one in told if one)
-    assert commands(piped(*asked)) == [one for one in told if one][: len(commands(piped(*asked)))]
+    assert set(commands(piped(*asked))) <= set(told)
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])

@@ -248,29 +248,24 @@ class Summariser:
         count = integers(batch, "record_count", 0)
         fetched = is_set(batch, "fetch_offset")
         measures = (size * ~fetched, count * ~fetched, size * fetched, count * fetched)
-        self._add_topics(batch, *measures, np.zeros(batch.num_rows, np.int64))
-
-    def _add_topics(self, batch: pa.RecordBatch, *measures: Any) -> None:
-        """Count rows with a topic, or the id of one whose name is not known."""
-        names, places = names_and_places(batch, "topic")
-        if "" in names:
-            ids, of_id = names_and_places(batch, "topic_id")
-            places = np.where(places == names.index(""), len(names) + of_id, places)
-            names += [f"<{topic_id}>" if topic_id else "" for topic_id in ids]
-        self._topics.add(names, places, np.full(batch.num_rows, -1), *measures)
+        names, places = topics_and_places(batch)
+        zeros = np.zeros(batch.num_rows, np.int64)
+        self._topics.add(names, places, zeros - 1, *measures, zeros)
 
     def _add_errors(self, batch: pa.RecordBatch) -> None:
         # As `kdissect errors`: codes of single records repeat the code of their partition.
         is_counted = ~has_text(batch, "path", RECORD_ERRORS)
-        batch = batch.filter(pa.array(is_counted))
-        if not batch.num_rows:
-            return
-        of_topics = batch.filter(pa.array(is_set(batch, "topic") | is_set(batch, "topic_id")))
-        zeros = np.zeros(of_topics.num_rows, np.int64)
-        self._add_topics(of_topics, zeros, zeros, zeros, zeros, zeros + 1)
+        # Not by `batch.filter`, which imports pyarrow.compute.
+        named = np.flatnonzero(is_counted & (is_set(batch, "topic") | is_set(batch, "topic_id")))
+        names, places = topics_and_places(batch)
+        zeros = np.zeros(len(named), np.int64)
+        self._topics.add(names, places[named], zeros - 1, zeros, zeros, zeros, zeros, zeros + 1)
         paths, codes = texts(batch, "path"), integers(batch, "code", 0)
         exchanges = integers(batch, "exchange_id", -1)
-        for name, rows in text_groups(batch, "name"):
+        for name, all_rows in text_groups(batch, "name"):
+            rows = all_rows[is_counted[all_rows]]
+            if not len(rows):
+                continue
             error = self._errors.get(name or "")
             if error is None:
                 concerns = _concerns(batch.slice(int(rows[0]), 1).to_pylist()[0])
@@ -297,6 +292,16 @@ class Summariser:
                 self._problems[key] = replace(
                     row, count=row.count + len(here), bytes=row.bytes + int(size[here].sum())
                 )
+
+
+def topics_and_places(batch: pa.RecordBatch) -> tuple[list[str], Any]:
+    """Topics of rows, or the ids of those whose names are not known, and each row's place."""
+    names, places = names_and_places(batch, "topic")
+    if "" in names:
+        ids, of_id = names_and_places(batch, "topic_id")
+        places = np.where(places == names.index(""), len(names) + of_id, places)
+        names += [f"<{topic_id}>" if topic_id else "" for topic_id in ids]
+    return names, places
 
 
 _PEER: Final = re.compile(PEER)
