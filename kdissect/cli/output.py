@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
+from kdissect.cli.cells import is_numeric, json_cells, json_values, text_of
 from kdissect.cli.documents import DocumentWriter
 from kdissect.cli.help import DOCUMENT
-from kdissect.cli.cells import is_numeric, json_cells, json_values, text_of
 from kdissect.cli.long_values import (
     LongValue,
     csv_pieces,
