@@ -1,7 +1,8 @@
 """Stdout as a terminal or a pipe: width, colours, digit groups and pager.
 
 On a terminal, tables and sentences fit its width, `COLUMNS` first. In a pipe nothing is cut or
-wrapped, unless `COLUMNS` is set, and digits are not grouped, so that other programs read them.
+wrapped, unless `COLUMNS` is set (without `LINES`), and digits are not grouped, so that other
+programs read them.
 Colours: `--color`, else `NO_COLOR`, else on a terminal. Pager: `PAGER`, else less.
 """
 
@@ -89,8 +90,9 @@ def height() -> int:
 
 
 def _asked_columns() -> bool:
+    """Whether `COLUMNS` was set by its user: readline exports it to children, with `LINES`."""
     columns = os.environ.get("COLUMNS", "")
-    return columns.isdecimal() and int(columns) > 0
+    return columns.isdecimal() and int(columns) > 0 and "LINES" not in os.environ
 
 
 def has_color() -> bool:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kdissect.api.summary import SummaryPage, tables_of
 from pyarrow import parquet
 
 import kdissect
 from kdissect.analysis.summary.counters import Quantiles
 from kdissect.analysis.summary.summary import Summary
+from kdissect.api.summary_pass import SummaryPage, tables_of
 from kdissect.pipeline import Options, Run
 from tools.golden import captures
 

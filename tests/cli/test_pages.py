@@ -25,7 +25,7 @@ def command(*words: str) -> list[str]:
 
 
 def piped(*words: str, **environment: str) -> str:
-    known = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     done = subprocess.run(
         command(*words), capture_output=True, text=True, check=False, env=known | environment
     )
@@ -81,6 +81,8 @@ def test_a_pipe_has_sentences_on_one_line_and_plain_digits_and_no_colours() -> N
     assert told
     assert all(line[9:] in texts for line in told)
     assert all(cell_len(line) <= 70 for line in piped(CAPTURE, COLUMNS="70").splitlines()[:6])
+    # As readline exports them to children, whatever the size is.
+    assert piped(CAPTURE, COLUMNS="80", LINES="24") == page
 
 
 def test_colours_are_those_that_were_asked_for() -> None:
