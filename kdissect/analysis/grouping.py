@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 # Protocols of connections that may be Kafka's; on `UNUSED` ones nothing was sent.
 UNUSED: Final = "none"
 CONCERNED: Final = (*CONNECTION_PROTOCOLS, "tls", UNUSED)
+# APIs that carry records to a broker, and from it.
+PRODUCING: Final = ("Produce", "MultiProduce")
+CONSUMING: Final = ("Fetch", "MultiFetch", "ShareFetch")
 # What fits on a line; the full list is in the tables.
 MOST_LISTED: Final = 20
 # In `decode_status`: nothing of the direction with the responses was captured.

@@ -51,8 +51,8 @@ COLUMNS: Final = (
     Column("failed", INT64, "", "those with an error in the response"),
     Column("unanswered", INT64, "", "those without the response they asked for"),
     Column("throttled", INT64, "", "those that the broker throttled"),
-    Column("request_bytes", INT64, "bytes", "requests, as their size fields say"),
-    Column("response_bytes", INT64, "bytes", "responses, as their size fields say"),
+    Column("request_bytes", INT64, "bytes", "requests, with their size fields"),
+    Column("response_bytes", INT64, "bytes", "responses, with their size fields"),
     Column("records", INT64, "", "records they carried; by topic, of the topic"),
     Column("record_bytes", INT64, "bytes", "their batches; by topic, of the topic"),
     *[

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.analysis.questions.clients import SIZE_FIELD
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.system.extras import MissingExtra
@@ -42,8 +43,8 @@ _COUNTED: Final = f"""
     count(*) FILTER (outcome = 'unanswered') AS unanswered,
     count(*) FILTER (is_failed) AS failed,
     count(*) FILTER (throttle_ms > 0) AS throttled,
-    coalesce(sum(request_size), 0)::BIGINT AS request_bytes,
-    coalesce(sum(response_size), 0)::BIGINT AS response_bytes,
+    coalesce(sum(request_size + {SIZE_FIELD}), 0)::BIGINT AS request_bytes,
+    coalesce(sum(response_size + {SIZE_FIELD}), 0)::BIGINT AS response_bytes,
     coalesce(sum(records_here), 0)::BIGINT AS records,
     coalesce(sum(bytes_here), 0)::BIGINT AS record_bytes,
     coalesce(sum(latency_ns) FILTER ({_MEASURED}), 0)::BIGINT AS latency_sum_ns,

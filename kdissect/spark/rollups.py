@@ -1,6 +1,6 @@
 """Rollups of a dataset: small files from which queries of long ranges are answered.
 
-    DATASET/_kdissect/rollups/2/client_id/date=2026-11-22/tap=broker-1/r000001-t0-000000.parquet
+    DATASET/_kdissect/rollups/1/client_id/date=2026-11-22/tap=broker-1/r000001-t0-000000.parquet
 
 Each belongs to one Parquet file of the dataset, and has its name. Those files are immutable, so a
 rollup is valid as long as the manifest lists its file; missing rollups are computed on demand, and
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-VERSION: Final = "2"  # of the columns, the bucket width and the sketch size
+VERSION: Final = "1"  # of the columns, the bucket width and the sketch size
 # A row takes 20 kB at most, and a file has one per ten minutes, API, and client or topic.
 ROLLUP_BYTES: Final = 1 << 30
 TABLE_OF: Final = dict(zip(LEVELS, ("exchanges", "partitions"), strict=True))

@@ -84,7 +84,7 @@ def test_a_client_is_shown_with_all_that_it_does(tmp_path: Path) -> None:
         "client": "a", "client_ip": "10.0.0.1", "software": "lib", "software_version": "1.2",
         "confidence": 100, "evidence": "says so", "role": "consumer, producer", "users": "bob",
         "mechanisms": "PLAIN", "failed_logins": 0, "connections": 2, "brokers": 2, "exchanges": 5,
-        "failed": 1, "unanswered": 1, "request_bytes": 480, "response_bytes": 784,
+        "failed": 1, "unanswered": 1, "request_bytes": 500, "response_bytes": 800,
         "produces": "clicks, orders", "consumes": "stock", "groups": "g", "transactions": None,
         "apis": "ApiVersions 3; Fetch 12; JoinGroup 7; Produce 8,9",
     }  # fmt: skip

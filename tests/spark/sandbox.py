@@ -17,7 +17,7 @@ LONGEST_S: Final = 120
 CANARIES: Final = (
     "canary.txt", "manifest.json", "commit.json", "owner.json", "topics.json", "balance.json",
     "exchanges/date=2026-11-21/tap=x/canary.parquet", "000001.state", "states/0/000001.state",
-    "rollups/2/client_id/canary.parquet", "run-000002-0123456789ab/commit.json",
+    "rollups/1/client_id/canary.parquet", "run-000002-0123456789ab/commit.json",
     "run-000002-0123456789ab/exchanges/canary.parquet", "exchanges.spool", "exchanges.parquet",
     "000001-20261122T060000Z/exchanges.parquet", "000001-20261122T060000Z/balance.json",
 )  # fmt: skip

@@ -36,7 +36,7 @@ def own_file(sandbox: Sandbox, number: int = 0) -> str:
     "name",
     [
         "_kdissect", "_kdissect/manifest.json", "_kdissect/lock", "_kdissect/states",
-        "_kdissect/states/0", "_kdissect/rollups", "_kdissect/rollups/2",
+        "_kdissect/states/0", "_kdissect/rollups", "_kdissect/rollups/1",
         f"_kdissect/{RUN}", f"_kdissect/{RUN}/commit.json", "exchanges", "FILE", "DATE", "STATE",
     ],
 )  # fmt: skip
@@ -72,7 +72,7 @@ def test_what_is_no_regular_file_is_not_opened(
 
 def test_a_rollup_that_is_a_link_is_made_anew(sandbox: Sandbox) -> None:
     rollup = sorted(sandbox.inside.glob("_kdissect/rollups/**/*.parquet"))[0]
-    link(rollup, sandbox.outside / "rollups/2/client_id/canary.parquet")
+    link(rollup, sandbox.outside / "rollups/1/client_id/canary.parquet")
     assert not any(each_way(sandbox))
     assert not rollup.is_symlink()
 

@@ -12,15 +12,22 @@ from kdissect.analysis.dimensions import (
     with_dimensions,
 )
 from kdissect.analysis.fingerprints import with_software
-from kdissect.analysis.grouping import beside, is_failed, is_unanswered, listed, shortly_listed
+from kdissect.analysis.grouping import (
+    CONSUMING,
+    PRODUCING,
+    beside,
+    is_failed,
+    is_unanswered,
+    listed,
+    shortly_listed,
+)
 from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-PRODUCING: Final = ("Produce", "MultiProduce")
-CONSUMING: Final = ("Fetch", "MultiFetch", "ShareFetch")
+SIZE_FIELD: Final = 4  # bytes in front of each request and response
 ADMINISTERING: Final = (
     "CreateTopics", "DeleteTopics", "CreatePartitions", "DescribeConfigs", "AlterConfigs",
     "IncrementalAlterConfigs", "DescribeAcls", "CreateAcls", "DeleteAcls", "DescribeGroups",
@@ -54,8 +61,8 @@ COLUMNS: Final = (
     Column("connections", INT64, "", "connections"),
     Column("brokers", INT64, "", "brokers it spoke to"),
     Column("unanswered", INT64, "", "exchanges without their response"),
-    Column("request_bytes", INT64, "bytes", "requests, as their size fields say"),
-    Column("response_bytes", INT64, "bytes", "responses, as their size fields say"),
+    Column("request_bytes", INT64, "bytes", "requests, with their size fields"),
+    Column("response_bytes", INT64, "bytes", "responses, with their size fields"),
     Column("first_time", TIME, "", "first request"),
     Column("last_time", TIME, "", "last request"),
 )
@@ -133,8 +140,8 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
         "exchanges": rows.count(),
         "failed": is_failed(rows).sum().coalesce(0),
         "unanswered": is_unanswered(rows).sum().coalesce(0),
-        "request_bytes": rows.request_size.sum().coalesce(0),
-        "response_bytes": answered.ifelse(rows.response_size, 0).sum(),
+        "request_bytes": (rows.request_size + SIZE_FIELD).sum().coalesce(0),
+        "response_bytes": answered.ifelse(rows.response_size + SIZE_FIELD, 0).sum(),
         "first_time": rows.request_start.min(),
         "last_time": rows.request_start.max(),
         "groups": shortly_listed(rows.api.isin(OF_MEMBERS).ifelse(rows.group_id, None)),

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Final
 from kdissect.analysis.consumption import OF_MEMBERS
 from kdissect.analysis.dimensions import with_ends
 from kdissect.analysis.fingerprints import with_software
-from kdissect.analysis.grouping import listed
+from kdissect.analysis.grouping import CONSUMING, PRODUCING, listed
 from kdissect.analysis.question import FLAG, Option, Question, Tables
-from kdissect.analysis.questions.clients import CONSUMING, PRODUCING
 from kdissect.tables.schemas import INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from kdissect.analysis.dimensions import (
     window_of,
     with_ends,
 )
-from kdissect.analysis.grouping import beside, listed
+from kdissect.analysis.grouping import CONSUMING, PRODUCING, beside, listed
 from kdissect.analysis.partition_skew import SKEW_COLUMNS, skew
 from kdissect.analysis.question import RATE, SHARE, TEXT, Question, Tables
-from kdissect.analysis.questions.clients import CONSUMING, PRODUCING
 from kdissect.analysis.questions.latency import whole
 from kdissect.tables.schemas import INT32, INT64, Column
 

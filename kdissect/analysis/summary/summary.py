@@ -38,6 +38,7 @@ from kdissect.analysis.summary.counters import (
 )
 from kdissect.analysis.summary.first_packets import FirstPackets
 from kdissect.analysis.summary.largest import Largest, Weights
+from kdissect.analysis.summary.moved_records import MovedRecords
 from kdissect.analysis.summary.network import (
     KAFKA,
     Network,
@@ -132,6 +133,7 @@ class Summariser:
         self._work = Largest(KEPT)
         self._clients = Largest(KEPT)
         self._topics = Largest(KEPT, bytes_and_partitions)
+        self._moved = MovedRecords(self._topics)
         self._errors: dict[str, ErrorCount] = {}
         self._packets = FirstPackets()
         self._has_peers = False
@@ -161,6 +163,7 @@ class Summariser:
         apis = [self._spoken[api.name].row(api, work[api.name]) for api in self._apis.rows()]
         apis.sort(key=lambda api: (-api.exchanges, api.api_key))
         first_packets = self._packets.first_by_name()
+        self._moved.join()
         errors = sorted(self._errors.values(), key=lambda error: (-error.count, error.code))
         problems = sorted(self._problems.values(), key=lambda row: (-row.count, row.kind))
         return Summary(
@@ -212,6 +215,7 @@ class Summariser:
         packets = integers(batch, "response_packet", -1)
         self._packets.add_exchanges(integers(batch, "exchange_id", -1)[failed], packets[failed])
         self._has_peers = self._has_peers or has_peers(batch, names)
+        self._moved.add_exchanges(batch)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows
@@ -244,13 +248,7 @@ class Summariser:
             self._last = latest if self._last is None else max(latest, self._last)
 
     def _add_partitions(self, batch: pa.RecordBatch) -> None:
-        size = integers(batch, "record_bytes", 0)
-        count = integers(batch, "record_count", 0)
-        fetched = is_set(batch, "fetch_offset")
-        measures = (size * ~fetched, count * ~fetched, size * fetched, count * fetched)
-        names, places = topics_and_places(batch)
-        zeros = np.zeros(batch.num_rows, np.int64)
-        self._topics.add(names, places, zeros - 1, *measures, zeros)
+        self._moved.add_rows(batch, *topics_and_places(batch))
 
     def _add_errors(self, batch: pa.RecordBatch) -> None:
         # As `kdissect errors`: codes of single records repeat the code of their partition.
