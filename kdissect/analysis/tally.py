@@ -41,10 +41,13 @@ class Tally(NamedTuple):
     bits: int
 
 
-def tally(key: Numbers, times: Ints, *measures: Numbers) -> Tally:
-    """Count rows with these keys, small non-negative numbers; a negative time is a missing one."""
+def tally(key: Numbers, times: Ints, *measures: Numbers, bits: int | None = None) -> Tally:
+    """Count rows with these keys, small non-negative numbers; a negative time is a missing one.
+
+    `bits` is the precision, by default one that leaves room for all rows.
+    """
     known = times >= 0
-    bits = precision_for(len(times))
+    bits = bits or precision_for(len(times))
     cells = key * np.int64(bin_count(bits))
     cells += bins_of(times, bits)
     shortest = np.where(known, times, LARGEST)

@@ -123,7 +123,7 @@ def test_dimensions_of_errors_are_not_those_of_latency(tmp_path: Path) -> None:
     tables = write_tables(tmp_path)
     with pytest.raises(KdissectError, match="cannot group by 'path'; there are: api"):
         kdissect.analyse("latency", tables, by=["path"])
-    with pytest.raises(KdissectError, match="cannot group by 'colour'; there are error, code"):
+    with pytest.raises(KdissectError, match="cannot group by 'colour'; there are: error, code"):
         kdissect.analyse("errors", tables, by=["colour"])
 
 

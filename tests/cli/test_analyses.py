@@ -63,7 +63,7 @@ def test_what_is_no_time_is_refused(text: str, capsys: pytest.CaptureFixture[str
 
 def test_columns_that_there_are_not_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["latency", QUICKSTART, "--columns", "api,colour"]) == 2
-    assert "latency has no column 'colour'; it has api, exchanges, p50_ns" in (
+    assert "latency has no column 'colour'; it has api, requests, exchanges, p50_ns" in (
         capsys.readouterr().err
     )
 

@@ -47,7 +47,7 @@ NAMES = (
 TOLERANCE = 1 / 256
 TIMED = """
     SELECT {name} AS name, count(*), count(*) FILTER (error_count > 0), sum({up}), sum({down}),
-           quantile_disc(latency_ns, [0.5, 0.95, 0.99]), max(latency_ns)
+           quantile_cont(latency_ns, [0.5, 0.95, 0.99]), max(latency_ns)
     FROM {rows} GROUP BY ALL
 """
 # An exchange names a topic once, however many of its partitions it names.

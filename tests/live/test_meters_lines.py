@@ -31,7 +31,7 @@ def test_a_line_has_what_matters_most() -> None:
     rows.append(exchange(20, "Fetch", 400, client_id="slow-one", error_count=2))
     line = line_of(shown(*rows, packet_source=Counts(100, 1234)))
     assert line.split("  ") == [
-        "22:13:21", "21 ex/s", "1 err/s", "2ms/400ms", "Produce", "slow: slow-one 400ms",
+        "22:13:21", "21 ex/s", "1 err/s", "2ms/320ms", "Produce", "slow: slow-one 400ms",
         "wait 0", "late 0", "drop 1.23k",
     ]  # fmt: skip
 

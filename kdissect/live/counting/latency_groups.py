@@ -5,12 +5,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.analysis.tally import Tally, bin_count, chosen, merged, quantiles, tally
+from kdissect.analysis.tally import (
+    COARSEST,
+    Tally,
+    bin_count,
+    chosen,
+    merged,
+    precision_for,
+    quantiles,
+    tally,
+)
 from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import LISTED, Timed
 from kdissect.tables.matrices import Ints
 
 SHARES: Final = (0.5, 0.95, 0.99)
+# Of more exchanges in a time bucket, sorting their times takes too long between two screens.
+MOST_SORTED: Final = 1 << 12
 PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
 
 
@@ -18,7 +29,8 @@ def exchange_tally(joined: MergedBuckets, column: str) -> Tally:
     """The selected exchanges by a column of codes: errors, and bytes of both directions."""
     measures = ("has_error", "request_size", "response_size")
     of = (joined.column(name) for name in measures)
-    return tally(joined.column(column), joined.column("latency"), *of)
+    times = joined.column("latency")
+    return tally(joined.column(column), times, *of, bits=bits_for(len(times)))
 
 
 def topic_tally(joined: MergedBuckets) -> Tally:
@@ -27,7 +39,13 @@ def topic_tally(joined: MergedBuckets) -> Tally:
     produces = np.array([name in PRODUCES for name in joined.names.apis.texts])
     is_produced = produces[joined.whole("api")[topics.row]]
     sizes = topics.bytes * is_produced, topics.bytes * ~is_produced
-    return tally(topics.topic, joined.whole("latency")[topics.row], topics.has_error, *sizes)
+    times = joined.whole("latency")[topics.row]
+    return tally(topics.topic, times, topics.has_error, *sizes, bits=bits_for(len(times)))
+
+
+def bits_for(rows: int) -> int:
+    """Precision for so many rows of some time buckets."""
+    return precision_for(rows) if rows <= MOST_SORTED else COARSEST
 
 
 def timed(of: Tally, names: Sequence[str], seconds: float) -> tuple[Timed, ...]:
