@@ -106,8 +106,8 @@ def has_color() -> bool:
 
 
 def styled(text: str, style: str) -> str:
-    """The text in a style of `STYLES`, where output has colours."""
-    return click.style(text, **STYLES[style]) if STYLES[style] and has_color() else text
+    """The text in a style of `STYLES`, plain in others (the screen has more), if there are colours."""
+    return click.style(text, **STYLES[style]) if STYLES.get(style) and has_color() else text
 
 
 def echo(line: str) -> None:
