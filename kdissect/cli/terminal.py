@@ -106,7 +106,7 @@ def has_color() -> bool:
 
 
 def styled(text: str, style: str) -> str:
-    """The text in a style of `STYLES`, plain in others (the screen has more), if there are colours."""
+    """The text in a style of `STYLES`, plain in any other, where output has colours."""
     return click.style(text, **STYLES[style]) if STYLES.get(style) and has_color() else text
 
 
