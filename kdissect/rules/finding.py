@@ -11,13 +11,14 @@ PROBLEM: Final = "problem"  # a client or user waits, fails or loses records
 WARNING: Final = "warning"  # it will cause trouble, or has a cost
 NOTICE: Final = "notice"  # worth knowing
 SEVERITIES: Final = (PROBLEM, WARNING, NOTICE)
-# Refused for good is worse than slow. These codes alone may be what a broker that stalls leads to.
+# Refused for good is worse than slow. These codes alone may be what a broker that stalls leads to,
+# or a consumer goes on after them.
 BEFORE: Final = "produce-latency-slow-follower"
 OF_STALLS: Final = frozenset((
     "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",
     "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH",
     "INVALID_TXN_STATE", "UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER",
-    "INVALID_RECORD_STATE", "KAFKA_STORAGE_ERROR",
+    "INVALID_RECORD_STATE", "KAFKA_STORAGE_ERROR", "OFFSET_OUT_OF_RANGE",
 ))  # fmt: skip
 
 

@@ -293,7 +293,10 @@ def test_an_api_that_a_release_does_not_have_yet_may_not_be_needed(tmp_path: Pat
 
 
 def test_a_wrong_release_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(kdissect.KdissectError, match=r"no release '5\.0'; there are 0\.8\.0, "):
+    with pytest.raises(
+        kdissect.KdissectError,
+        match=r"no release '5\.0'; did you mean '4\.0'\? there are: 0\.8\.0, ",
+    ):
         asked("upgrade", tmp_path, {"to": "5.0"})
 
 

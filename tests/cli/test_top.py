@@ -66,10 +66,13 @@ def test_once_is_one_page_of_tables(quickstart: str) -> None:
         "APIs, 20 of 28", "Clients, 20 of 28", "Topics", "Errors", "Connections", "Groups",
         "Slowest, 20 of 50", "Problems",
     ]  # fmt: skip
-    assert max(map(len, lines)) <= 110
+    # In a pipe no name is cut.
+    assert max(map(len, lines[2:])) <= 160
     slowest = lines[lines.index("Slowest, 20 of 50") + 3]
-    assert slowest.split() == ["04:06:21.170", "Produce", "slow-rd", "orders", "1.2", "s", "-",
-                               "-", "1.2", "s", "-"]  # fmt: skip
+    # As wide as it is, with the columns that a terminal may have no room for.
+    assert slowest.split()[:10] == [
+        "04:06:21.170", "Produce", "slow-rd", "orders", "1.2", "s", "-", "-", "1.2", "s",
+    ]  # fmt: skip
 
 
 def test_a_pipe_is_read_until_it_ends(quickstart: str) -> None:
