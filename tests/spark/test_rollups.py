@@ -213,7 +213,7 @@ def test_days_and_taps_that_are_not_asked_for_are_not_read(
             "rollups have no times of 'queue'; they have latency, w",
         ),
         ("latency", {"by": ["window"], "window": 10**9}, "rollups have tens of minutes: windows"),
-        ("latency", {"where": "colour = 1"}, "--where 'colour = 1': no column 'colour'"),
+        ("latency", {"where": "colour = 1"}, "--where 'colour = 1': Binder Error"),
         ("latency", {"slowest": 3}, "latency of rollups has no option 'slowest'"),
     ],
 )
