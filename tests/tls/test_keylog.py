@@ -185,7 +185,7 @@ def test_the_command_line_takes_key_logs(
     path = tmp_path / "a.pcap"
     path.write_bytes(talk.conversation().close().pcap())
     keylog = str(talk.keylog_file(tmp_path))
-    assert run(["summary", str(path)]) == 0
+    assert run(["summary", "--full", str(path)]) == 0
     shown = capsys.readouterr()
     assert "encrypted: 1 TLS connections; --keylog FILE decrypts them" in shown.out
     assert "Try --keylog" in shown.err
@@ -193,7 +193,7 @@ def test_the_command_line_takes_key_logs(
         assert run([*arguments, str(path), "--keylog", keylog]) == 0
         assert "Heartbeat" in capsys.readouterr().out
     assert run(["dissect", str(path), "--keylog", keylog, "-o", str(tmp_path / "out")]) == 0
-    assert run(["summary", str(path), "--keylog", str(tmp_path / "none")]) == 1
+    assert run(["summary", "--full", str(path), "--keylog", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
 
 
