@@ -90,7 +90,7 @@ def test_connections_are_refused_where_both_directions_were_captured(
 def test_old_clients_are_refused_already_where_the_broker_hangs_up(
     tries: int, ends_by: str, is_told: bool, tmp_path: Path
 ) -> None:
-    """Requests of a newer client that nobody answers are not the old one's."""
+    """Unanswered requests of a newer client are not those of the old one."""
     tap = Tap()
     for number in range(tries):
         at_ms = 1_000.0 * number

@@ -298,7 +298,7 @@ def test_the_screen_needs_an_installation_that_its_user_can_read(place: Place) -
     words = ["-P", "-m", "kdissect", "top", "-i", "lo", "--user", "nobody"]
     command = [*place.inside, sys.executable, *words]
     with terminal(command, PYTHONPATH=str(hidden), width=200) as shown:
-        said = shown.wait_for("ended 2")
+        said = shown.wait_for("ended 1")
     assert "the user 'nobody' cannot read the files of kdissect or of its Python; install" in said
     assert "Traceback" not in said
 

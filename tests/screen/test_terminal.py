@@ -140,7 +140,7 @@ def test_what_goes_on_at_an_interface_is_shown() -> None:
 
 def test_what_is_wrong_with_the_capture_ends_the_screen_and_is_told() -> None:
     with terminal(["sh", "-c", f"yes no capture | {' '.join(top('-'))}"]) as opened:
-        shown = opened.wait_for("ended 2")
+        shown = opened.wait_for("ended 1")
         assert is_clean(opened)
     assert shown.startswith("kdissect: -: not a pcap or pcapng file")
     assert "Traceback" not in shown
