@@ -73,12 +73,14 @@ def read_all(packet_source: PacketSource) -> list[Packet]:
     return packets
 
 
-def wait_for_packets(packet_source: PacketSource, count: int) -> None:
-    """Until the kernel has counted `count` packets: a busy one delivers late."""
+def read_packets(packet_source: PacketSource, count: int) -> list[Packet]:
+    """The next packets, read until there are `count`."""
+    packets: list[Packet] = []
     until = time.monotonic() + PATIENCE
-    while packet_source.counts().received < count:
+    while len(packets) < count:
         assert time.monotonic() < until
-        time.sleep(0.001)
+        packets += packet_source.read(0.05) or []
+    return packets
 
 
 def problems_of(packet_source: PacketSource, count: int) -> list[Problem]:
