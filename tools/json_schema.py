@@ -187,7 +187,18 @@ def question_document(question: Question) -> dict[str, Any]:
     """The document of a question."""
     turns = [of_question(QUESTIONS[turn.question]) for turn in question.turns]
     own = of_question(question)
-    return rows({"anyOf": [own, *turns]} if turns else own)
+    return rows({"anyOf": [own, *turns]} if turns else own, **overview_document(question))
+
+
+def overview_document(question: Question) -> dict[str, Any]:
+    """What a document has beside the rows of a question: a sentence, and rows that sum them up."""
+    if question.summing is None:
+        return {}
+    summary = {"type": "object", "required": ["verdict", "advice"]}
+    return {
+        "sentence": {"type": "string"},
+        question.summing.rows: {"type": "array", "items": summary},
+    }
 
 
 def table_document() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kdissect.analysis.dimensions import DIMENSIONS
-from kdissect.analysis.question import RATE, SHARE, Question
+from kdissect.analysis.question import RATE, SHARE, Overview, Question
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TEXT
 
@@ -37,6 +37,17 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
         return rows.cast(schema_of(question, answer.columns))
     except pa.ArrowException as error:
         raise KdissectError(f"{question.name}: {error}") from error
+
+
+def summed_up(
+    question: Question, engine: Engine, rows: "pa.Table", options: Mapping[str, Any]
+) -> Overview | None:
+    """What the question says before its rows; None where it says nothing."""
+    if question.summing is None:
+        return None
+    given = {option.name: option.default for option in question.options} | dict(options)
+    total = engine.rows(question.summing.total(engine.tables, **given))
+    return question.summing.overview(rows.to_pylist(), total[0][0].as_py(), **given)
 
 
 def schema_of(question: Question, names: Sequence[str]) -> "pa.Schema":

@@ -45,6 +45,25 @@ class Turn(NamedTuple):
     becomes: str
 
 
+class Overview(NamedTuple):
+    """What is said before the rows of an answer: a sentence, and rows that sum the others up."""
+
+    sentence: str
+    rows: list[dict[str, Any]]
+
+
+class Summing(NamedTuple):
+    """How a question sums its answer up.
+
+    `total` is, with the question's options, a table of one number; `overview` takes the rows of the
+    answer, that number and the options. `rows` names the rows of the overview in JSON.
+    """
+
+    total: Answer
+    overview: Callable[..., Overview]
+    rows: str
+
+
 class Question(NamedTuple):
     """One analysis. `title` is the question in a sentence, `tables` its input.
 
@@ -52,7 +71,7 @@ class Question(NamedTuple):
     question's own dimensions. `turns` are options that select another question. `derived` are
     columns of exchanges that the question works out for others, which a condition over exchanges
     would lose: it belongs to the answer. `severities` has a column and the severity of its values,
-    for --fail-on.
+    for --fail-on. `summing`, where there is one, says what comes before the rows.
     """
 
     name: str
@@ -66,3 +85,4 @@ class Question(NamedTuple):
     turns: tuple[Turn, ...] = ()
     derived: tuple[str, ...] = ()
     severities: "tuple[str, Mapping[str, str]] | None" = None
+    summing: Summing | None = None

@@ -12,8 +12,8 @@ from kdissect.analysis.engines.duckdb_tables import rows_having
 from kdissect.analysis.engines.ibis_tables import TAP_COLUMNS, askable, files_of
 from kdissect.analysis.engines.live_tables import asked_again, noticing
 from kdissect.analysis.engines.stored_tables import Place, directory_place
-from kdissect.analysis.execution import ask
-from kdissect.analysis.question import Question
+from kdissect.analysis.execution import ask, summed_up
+from kdissect.analysis.question import Overview, Question
 from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, session_for, takes_spark
 from kdissect.api.writing import write
 from kdissect.capture.files import Source
@@ -35,7 +35,10 @@ BY: Final = "by"  # the option of names, of which one may be given as it is
 
 
 class Answer:
-    """The rows that answer a question; `balance` is of the captures, None for stored tables."""
+    """The rows that answer a question; `balance` is of the captures, None for stored tables.
+
+    `overview`, of questions that have one, is a sentence, and rows that sum the others up.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,9 @@ class Answer:
         table: "pa.Table",
         balance: "Balance | None",
         units: str = NUMBERS,
+        overview: Overview | None = None,
     ) -> None:
+        self.overview = overview
         self.question = question
         self.table = table
         self.balance = balance
@@ -129,7 +134,8 @@ def analyse(
     ):
         check_taps(by, places)
         found = ask(question, tables, options)
-    return answer_of(question, found, having, balance, units)
+        overview = summed_up(question, tables, found, options)
+    return answer_of(question, found, having, balance, units, overview)
 
 
 def check_derived(question: Question, where: str) -> None:
@@ -147,10 +153,11 @@ def answer_of(
     having: str | None,
     balance: "Balance | None",
     units: str = NUMBERS,
+    overview: Overview | None = None,
 ) -> Answer:
     """The answer, filtered by the condition over its columns."""
     rows = found if having is None else rows_having(found, having)
-    return Answer(question, rows, balance, units)
+    return Answer(question, rows, balance, units, overview)
 
 
 def with_names(options: dict[str, Any]) -> dict[str, Any]:

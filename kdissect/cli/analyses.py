@@ -129,7 +129,8 @@ def command_of(name: str) -> click.Command:
             table = chosen(answer, columns, keys)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
-            write_rows(shown_table.slice(0, limit), format_, file, columns is not None)
+            extra = write_overview(answer, format_, file)
+            write_rows(shown_table.slice(0, limit), format_, file, columns is not None, extra)
         if not table.num_rows and answer.balance is not None:
             explain_empty(f"nothing for {name}", asdict(answer.balance), where or having)
         return code_of(fail_on, conditions_of(answer))
@@ -153,6 +154,21 @@ def command_of(name: str) -> click.Command:
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
+
+
+def write_overview(answer: "Answer", format_: str, file: IO[bytes]) -> dict[str, Any]:
+    """Write what stands before the rows, where they are for people; in a document, return it."""
+    import pyarrow as pa
+
+    overview, summing = answer.overview, answer.question.summing
+    if overview is None or summing is None:
+        return {}
+    if format_ == "table":
+        file.write(f"{overview.sentence}\n\n".encode())
+        if overview.rows:
+            write_rows(pa.Table.from_pylist(overview.rows), format_, file, are_chosen=False)
+            file.write(b"\n")
+    return {"sentence": overview.sentence, summing.rows: overview.rows}
 
 
 def write_rows(

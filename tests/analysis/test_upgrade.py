@@ -319,3 +319,52 @@ def test_libraries_that_work_with_kafka_4_never_break_on_older_brokers(name: str
         assert {(row["client"], row["api_version"]) for row in rows if row["api"] == "Produce"} >= {
             ("kafka-python-1.4.7-magic-0-none", 1), ("kafka-python-1.4.7-magic-1-gzip", 2)
         }  # fmt: skip
+
+
+def overview(tmp_path: Path, to: str = "4.0", **rows: Any) -> tuple[str, list[tuple[Any, ...]]]:
+    write_tables(tmp_path, **rows)
+    found = kdissect.analyse("upgrade", tmp_path, to=to).overview
+    assert found is not None
+    return found.sentence, [(row["client"], row["verdict"], row["advice"]) for row in found.rows]
+
+
+def test_the_answer_begins_with_the_clients_that_break_and_what_to_do(tmp_path: Path) -> None:
+    java = {"client_software_name": "apache-kafka-java", "client_software_version": "2.4.0"}
+    exchanges = [
+        call(1, "Produce", 2), call(2, "Fetch", 3), call(3, "Metadata", 5),  # c1 asks for none
+        call(4, "Fetch", 16, 2), call(5, "Metadata", 12, 2),  # c2 is fine
+        call(6, "JoinGroup", 1, 3), call(7, "Metadata", 5, 3),  # c3 is of an old release
+        call(8, "UpdateMetadata", 6, 4), call(9, "Vote", 0, 5),  # brokers are no clients
+        call(10, "Fetch", 3, 6),  # not known whether it asks
+    ]  # fmt: skip
+    connections = [
+        whole(1, 3), whole(2, 2, **java), whole(3, 2), whole(4, 1), whole(5, 1),
+        connection(6, broker_ip="10.9.9.9"),
+    ]  # fmt: skip
+    assert overview(tmp_path, exchanges=exchanges, connections=connections) == (
+        "1 of 4 clients breaks on 4.0, 1 more may",
+        [
+            ("c1", "breaks", "before the brokers, upgrade its library to one with the versions of "
+             "Kafka 0.11.0, or end the setting that keeps it at old ones: 4.0 lacks Fetch 3, "
+             "Produce 2"),
+            ("c6", "may break", "try it on 4.0, or first upgrade its library to one with the "
+             "versions of Kafka 0.11.0: 4.0 lacks Fetch 3"),
+            ("c3", "deprecated", "after the brokers, upgrade its library to one with the versions "
+             "of Kafka 0.11.0, or end the setting that keeps it at old ones: a later release may "
+             "lack JoinGroup 1"),
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["incident-old-clients-3.9.1", "incident-old-clients-4.3.1"])
+def test_clients_are_counted_as_the_rows_and_the_table_have_them(name: str) -> None:
+    answer = kdissect.analyse("upgrade", CAPTURES / f"{name}.pcapng")
+    rows = answer.to_arrow().to_pylist()
+    breaking = {(row["client"], row["client_ip"]) for row in rows if row["verdict"] == "breaks"}
+    assert answer.overview is not None
+    assert answer.overview.sentence.startswith(f"{len(breaking)} of ")
+    names = [(row["client"], row["client_ip"]) for row in answer.overview.rows]
+    assert len(names) == len(set(names))
+    assert {(row["client"], row["client_ip"]) for row in rows if row["verdict"] != "broker"} == (
+        set(names)
+    )

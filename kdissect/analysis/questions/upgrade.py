@@ -19,7 +19,19 @@ from kdissect.analysis.dimensions import (
 )
 from kdissect.analysis.fingerprints import JAVA, SAID, with_software
 from kdissect.analysis.grouping import is_unanswered, listed
-from kdissect.analysis.question import TEXT, Option, Question, Tables
+from kdissect.analysis.question import TEXT, Option, Question, Summing, Tables
+from kdissect.analysis.upgrade_advice import (
+    BASELINE,
+    BREAKS,
+    BROKER,
+    DEPRECATED,
+    LIBRARIES,
+    LIBRDKAFKA,
+    MAY_BREAK,
+    OLD_FORMAT,
+    VERDICTS,
+    overview_of,
+)
 from kdissect.errors import InvalidArgument
 from kdissect.messages.headers import UNSUPPORTED_VERSION
 from kdissect.tables.schemas import BOOL, INT16, INT64, TIME, Column
@@ -31,23 +43,9 @@ if TYPE_CHECKING:
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
 SURE: Final = 85  # % of confidence in a fingerprint; with less no client is said to break
-# Libraries beside the Java client, from the release on of which KIP-896 took the versions that 4.0
-# keeps; they ask brokers for versions and take the newest of both.
-LIBRDKAFKA: Final = "librdkafka"
-LIBRARIES: Final = {
-    LIBRDKAFKA: (1, 8, 2), "sarama": (1, 30, 1), "kafka-python": (2, 0, 2),
-    "kafkajs": (1, 15, 0),
-}  # fmt: skip
 BINDING: Final = "rdkafka-v?([0-9.]+)"
-BASELINE: Final = "4.0"
 PARTS: Final = 3  # of a version: major, minor, patch
 PLACES: Final = 10_000
-BREAKS: Final = "breaks"
-MAY_BREAK: Final = "may break"
-BROKER: Final = "broker"
-DEPRECATED: Final = "deprecated"
-OLD_FORMAT: Final = "old format"
-VERDICTS: Final = (BREAKS, MAY_BREAK, BROKER, DEPRECATED, OLD_FORMAT)  # worst first
 
 COLUMNS: Final = (
     Column("api", TEXT, "", "API"),
@@ -110,6 +108,15 @@ def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) ->
     )
     order = ["rank", *[ibis.asc(name) for name in by], "api", "api_version"]
     return found.order_by(order).select(*by, *[column.name for column in COLUMNS])
+
+
+def clients_in_all(tables: Tables, by: Sequence[str] = CLIENT, **_: str) -> "ir.Table":
+    """The number of clients, whatever they use; brokers and controllers are none."""
+    check_names(by, CHOICES)
+    rows = with_dimensions(tables, by, DEFAULT_WINDOW_NS)
+    known = with_software(tables, rows.filter(rows.api_version.notnull()))
+    clients = known.filter(~known.is_broker).select(*by).distinct()
+    return clients.aggregate(total=clients.count())
 
 
 def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
@@ -314,4 +321,5 @@ QUESTION: Final = Question(
         "kdissect upgrade broker.pcap --to 2.8 --by user",
     ),
     severities=("verdict", {BREAKS: "problem", MAY_BREAK: "warning"}),
+    summing=Summing(clients_in_all, overview_of, "clients"),
 )
