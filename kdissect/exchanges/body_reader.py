@@ -69,7 +69,7 @@ from kdissect.messages.roles import LEADER_EPOCH
 from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import FIRST_SEEN, INSIDE, OWN_PAST, SHARED_PAST, SUPPRESSED
+from kdissect.streams.events import OWN_PAST, SHARED_PAST
 
 BITS: Final = (1 << VARIANT_SHIFT) - 1
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -251,7 +251,7 @@ class BodyReader:
 
     def guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
         """Set the candidates of an orphan, and its fields when it can be of one API only."""
-        if frame.connection.edge in (SUPPRESSED, FIRST_SEEN):
+        if frame.connection.is_suppressed():
             return  # not requested
         data = frame.data
         found, percent = weighed(self.candidates.of(data), state)
@@ -409,7 +409,7 @@ def body_name(exchange: Exchange, failed: i64) -> str:
 def note_vendor(state: ConnectionState, exchange: Exchange) -> None:
     """Note the vendor of a request whose key Apache Kafka does not have."""
     exchange.vendor = max(state.vendor, 0)
-    if state.vendor < 0 and state.connection.edge != INSIDE:
+    if state.vendor < 0 and state.connection.lacks_history():
         # The broker may have identified itself before the split.
         state.connection.use_history(OWN_PAST)
 

@@ -12,7 +12,7 @@ from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.exchanges.sasl import Login
 from kdissect.framing.frames import Frame
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import INSIDE, Connection
+from kdissect.streams.events import Connection
 
 EXCHANGES_PER_PACKET: Final = (
     100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
@@ -194,7 +194,7 @@ class ConnectionState:
         # The newest Fetch request, by its exchange.
         self.newest_fetch: i64 = -1
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 without a session.
-        self.positions: Positions = {} if connection.edge == INSIDE else {PAST: TopicPositions()}
+        self.positions: Positions = {PAST: TopicPositions()} if connection.lacks_history() else {}
         self.session_id: i64 = 0
         # Frames that wait until the protocol is known, and the number that had no room.
         self.held: list[Frame] = []

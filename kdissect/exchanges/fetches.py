@@ -53,7 +53,7 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import FIRST_SEEN, INSIDE, OPENER, SHARED_PAST, SUPPRESSED
+from kdissect.streams.events import OPENER, SHARED_PAST
 
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
@@ -112,7 +112,7 @@ class FetchSessions:
             state.positions = known
             if PAST in known:
                 connection.use_history(SHARED_PAST)
-        elif connection.edge != INSIDE and state.session_id == 0:
+        elif connection.lacks_history() and state.session_id == 0:
             self.keep(session, state.positions)
         else:
             connection.use_history(SHARED_PAST)
@@ -174,7 +174,7 @@ def forget_positions(state: ConnectionState) -> None:
     """Forget the session: its requests may have been missed, in whole or in part."""
     positions = state.positions
     positions.clear()
-    if state.connection.edge in (SUPPRESSED, FIRST_SEEN):
+    if state.connection.is_suppressed():
         # The merger, which knows the past of the split, also knows what was missed then.
         positions[PAST] = NOWHERE
     else:
@@ -184,7 +184,7 @@ def forget_positions(state: ConnectionState) -> None:
 def forget_marks(state: ConnectionState) -> None:
     """Forget the ends of logs: responses of the session, or parts, may have been missed."""
     positions = state.positions
-    if state.connection.edge in (SUPPRESSED, FIRST_SEEN):
+    if state.connection.is_suppressed():
         forget_positions(state)
         return
     for known in positions.values():

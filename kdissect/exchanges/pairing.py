@@ -92,7 +92,7 @@ from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import CACHE_SIZE, INSIDE, OWN_PAST, Connection
+from kdissect.streams.events import CACHE_SIZE, OWN_PAST, Connection
 
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
@@ -527,7 +527,7 @@ class Exchanges:
             self.bodies.miss_answers(state)
         at = position_in_pending(state, data)
         connection = frame.connection
-        if at >= 0 and (connection.gaps_in(frame.direction) > 0 or connection.edge != INSIDE):
+        if at >= 0 and connection.may_have_missed(frame.direction):
             at = self._behind_hole(state, at, frame)
         if at < 0:
             connection.use_history(OWN_PAST)

@@ -28,7 +28,7 @@ from kdissect.framing.frame_search import IGNORE, NOT_HERE, PROBE_SIZE, WAIT, Pr
 from kdissect.framing.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
-from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Connection
+from kdissect.streams.events import Connection
 from kdissect.streams.proxy_header import INCOMPLETE, NO_HEADER, read_cut_header, read_proxy_header
 
 # Where connections are only compared with their state elsewhere, all of a direction's first bytes
@@ -61,11 +61,7 @@ class ProtocolDetector(Probe):
             found = self._find_opening(state, connection, direction, window)
             if found != NOT_HERE:
                 return found
-        if (
-            connection.edge in (SUPPRESSED, FIRST_SEEN)
-            and state.old is None
-            and state.dialect <= KAFKA
-        ):
+        if connection.is_suppressed() and state.old is None and state.dialect <= KAFKA:
             found = self._find_at_segment(state, direction, window)
             seen = window.position + window.end - window.start
             if found >= 0 or SEARCHED_BYTES < seen < LOOKED_AT_BYTES:
@@ -275,8 +271,7 @@ def is_alone(connection: Connection, direction: i64) -> bool:
     A connection that is only compared with the truth waits for it: whatever its first direction is
     taken for alone, the two would not agree.
     """
-    is_compared = connection.edge in (SUPPRESSED, FIRST_SEEN)
-    return not is_compared and connection.counts[1 - direction].payload_bytes == 0
+    return not connection.is_suppressed() and connection.counts[1 - direction].payload_bytes == 0
 
 
 def is_size(data: bytes, start: i64, end: i64) -> bool:

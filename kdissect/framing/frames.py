@@ -44,11 +44,8 @@ from kdissect.framing.frame_search import (
 from kdissect.streams.events import (
     CACHE_SIZE,
     CLOSED_BY_RST,
-    FIRST_SEEN,
-    INSIDE,
     OPENER,
     OWN_PAST,
-    SUPPRESSED,
     Chunk,
     Connection,
     End,
@@ -189,7 +186,7 @@ class FramingState:
         self.failures: i64 = 0
         self.frames_since_found: i64 = 0
         # At the edge of a split the past is not lost: the merger has it.
-        self.is_behind_loss: bool = connection.edge == INSIDE
+        self.is_behind_loss: bool = not connection.lacks_history()
 
     def begin(self, chunk: Chunk, at: i64) -> None:
         """Start a frame at ``chunk.data[at]``."""
@@ -617,7 +614,7 @@ class Frames:
                 if at == event.end:
                     continue
                 waiting.add(part_of(event, at), at > event.start)
-                if framing.connection.edge == SUPPRESSED or framing.connection.edge == FIRST_SEEN:
+                if framing.connection.is_suppressed():
                     # A frame may start with each segment.
                     waiting.need = 0
                 todo += self._look(framing, False)
@@ -697,8 +694,7 @@ class Frames:
         self._skip(framing, waiting.drop(dropped))
         span = waiting.span
         more: i64 = 1
-        edge = framing.connection.edge
-        if span > FEW_BYTES and edge != SUPPRESSED and edge != FIRST_SEEN:
+        if span > FEW_BYTES and not framing.connection.is_suppressed():
             more = span // MORE_SHARE
         waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
 

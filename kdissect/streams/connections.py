@@ -34,7 +34,6 @@ from kdissect.streams.events import (
     CLOSED_BY_REUSE,
     CLOSED_BY_RST,
     OPENER,
-    SYNCHRONIZED,
     Chunk,
     Connection,
     End,
@@ -475,7 +474,7 @@ class Streams:
             self._clock_was_set(receiver, now)
         is_known = receiver.counts.packets > 0 or receiver.stray is not None
         is_repeat = is_known and receiver.is_repeat(segment)
-        if self.notes_opened and receiver.connection.edge == SYNCHRONIZED:
+        if self.notes_opened and receiver.connection.is_synchronized():
             self._note_repeat(receiver, segment, is_repeat)
         if (
             is_repeat

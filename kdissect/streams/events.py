@@ -22,7 +22,8 @@ CAPTURE_ENDED: Final = "capture-end"
 # Entries of each direct-mapped cache that finds the state of a connection without hashing.
 CACHE_SIZE: Final = 1024  # a power of two
 
-# `Connection.edge`: relation of a connection to the left edge of a split (docs/splits.md).
+# `Connection.edge`: relation of a connection to the left edge of a split (docs/splits.md). Only
+# `checkpoint` reads and sets it; stages ask the methods of `Connection`.
 INSIDE: Final = 0  # began in the split, or the split is the whole capture
 SUPPRESSED: Final = 1  # its results are not known to be right: the merger supplies them
 FIRST_SEEN: Final = 2  # the same, and a request and its response were seen whole
@@ -148,6 +149,22 @@ class Connection:
     def use_history(self, history: i64) -> None:
         """Note that a result depends on what was before: OWN_PAST or SHARED_PAST."""
         self.history_used |= history
+
+    def lacks_history(self) -> bool:
+        """Return whether the connection began before the split, whose merger has that part."""
+        return self.edge != INSIDE
+
+    def is_suppressed(self) -> bool:
+        """Return whether its results are discarded: the merger replays it up to here."""
+        return self.edge == SUPPRESSED or self.edge == FIRST_SEEN
+
+    def is_synchronized(self) -> bool:
+        """Return whether it lacks history, and its results have been valid since some packet."""
+        return self.edge == SYNCHRONIZED
+
+    def may_have_missed(self, direction: i64) -> bool:
+        """Return whether bytes of a direction are missing, or the connection lacks history."""
+        return self.gaps_in(direction) > 0 or self.edge != INSIDE
 
     def gaps_in(self, direction: i64) -> i64:
         """Gaps in one direction."""
