@@ -25,9 +25,9 @@ COMPILED = """
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
     packets/tunnels packets/wireless
     sources/ring_blocks
-    streams/acknowledged streams/clock streams/connections streams/duplicates streams/events
-    streams/handshake streams/reassembly_buffer streams/receiver streams/recent_chunks
-    streams/sequence streams/tcp_analysis
+    streams/acknowledged streams/clock streams/connections streams/direction_counts
+    streams/duplicates streams/events streams/handshake streams/reassembly_buffer streams/receiver
+    streams/recent_chunks streams/sequence streams/tcp_analysis
     framing/frame_search framing/frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures

@@ -19,10 +19,11 @@ def test_there_is_a_recipe_for_each_of_these() -> None:
     found = re.findall(r"^### (.*)$", RECIPES, re.M)
     assert found == [
         "A column of `exchanges` from a field of a request",
-        "A column of `partitions` from a field of a message", "Another column", "An analysis",
-        "A finding", "A link layer", "A Kafka release",
+        "A column of `partitions` from a field of a message",
+        "A counter by direction, in `connections`", "A column of `batches`", "Another column",
+        "An analysis", "A finding", "A link layer", "A Kafka release",
     ]  # fmt: skip
-    assert len(STEPS) >= 14
+    assert len(STEPS) >= 18
 
 
 @pytest.mark.parametrize(("file", "text"), STEPS, ids=[file for file, _ in STEPS])

@@ -55,7 +55,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 11
+VERSION: Final = 12
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),

@@ -26,7 +26,8 @@ from kdissect.exchanges.fetches import unknown_mark
 from kdissect.framing.frames import FramingState
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import reverse_flow
-from kdissect.streams.events import INSIDE, UNKNOWN_SIDE, Connection, DirectionCounts
+from kdissect.streams.direction_counts import DirectionCounts
+from kdissect.streams.events import INSIDE, UNKNOWN_SIDE, Connection
 from kdissect.streams.receiver import Receiver
 
 

@@ -15,7 +15,8 @@ from kdissect.exchanges.latency_parts import UNKNOWN_END
 from kdissect.framing.frames import AT_SIZE, IN_BODY, FramingState
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import UNKNOWN_SIDE, DirectionCounts
+from kdissect.streams.direction_counts import DirectionCounts
+from kdissect.streams.events import UNKNOWN_SIDE
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.tcp_analysis import RTO_NS
 

@@ -6,7 +6,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
-from kdissect.encoding.kinds import Dict, Kind
+from kdissect.encoding.kinds import BYTES, TEXT, Dict, Kind
 from kdissect.encoding.sinks import MOST_CLASSES, NONE, Sink, Writable, not_declared
 from kdissect.encoding.sources import Source
 from kdissect.errors import EncodingError
@@ -85,6 +85,45 @@ class Fields:
         fields += self.left_out.values()
         # Without a loop in Python: a state has thousands of fields.
         deque(map(setattr, repeat(value), self.names, fields), 0)
+
+
+# Types of attributes that need no declaration, besides integers and bools.
+BY_TYPE: Final[dict[type, Kind]] = {str: TEXT, bytes: BYTES}
+
+
+def fields_by_value(
+    kind: type,
+    make: Callable[[], Any],
+    *,
+    left_out: Mapping[str, Any] | None = None,
+    **others: Kind,
+) -> Fields:
+    """Fields of a class: types not in `others` follow from the values of the object by `make`.
+
+    Integers, bools, texts and bytes are found, in the order of their names, so that both builds
+    read each other's bytes. Raises TypeError for an attribute of another type.
+    """
+    blank = make()
+    found: dict[type, list[str]] = {int: [], bool: []}
+    for name in sorted(attribute_names(blank) - {*others, *(left_out or ())}):
+        of_value = type(getattr(blank, name))
+        if of_value in found:
+            found[of_value].append(name)
+        elif of_value in BY_TYPE:
+            others[name] = BY_TYPE[of_value]
+        else:
+            raise TypeError(f"{kind.__name__}.{name}: declare its type, {of_value.__name__}")
+    ints, bools = (" ".join(found[one]) for one in (int, bool))
+    return Fields(kind, make, ints=ints, bools=bools, left_out=left_out, **others)
+
+
+def attribute_names(value: Any) -> set[str]:
+    """Names of an object's attributes, in either build."""
+    declared = getattr(type(value), "__mypyc_attrs__", None)
+    if declared is None:
+        slots = (vars(base).get("__slots__", ()) for base in type(value).__mro__)
+        declared = (*(name for names in slots for name in names), *getattr(value, "__dict__", ()))
+    return set(declared)
 
 
 class Inline:

@@ -1,6 +1,7 @@
 """Results of scanning a records field: `Batch` and `Record`, and the scans that carry them.
 
-All sizes are bytes, all times ms since 1970, -1 stands for absent or unknown.
+All sizes are bytes, all times ms since 1970, -1 stands for absent or unknown. Longer than other
+modules: the columns of `batches` are declared beside the attributes that they are made of.
 """
 
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import CorruptRecords
+from kdissect.messages.columns import BOOL, INT8, INT16, INT32, INT64, TEXT, TIME, Column
 from kdissect.messages.varints import read_varint
 from kdissect.protocol.readers import NULL
 
@@ -119,6 +121,85 @@ class Batch:
     def has_delete_horizon(self) -> bool:
         """Return whether `base_time_ms` is a delete horizon (magic 2, log cleaner since 3.1)."""
         return self.magic == 2 and (self.attributes & DELETE_HORIZON_MASK) != 0
+
+
+ABORTED_MEANING: Final = (
+    "part of an aborted transaction, according to a read_committed fetch; null: of a "
+    "transaction whose outcome is not known"
+)
+# Columns of `batches`, in order; `source` is code, see `tables.writers_source`.
+BATCH_COLUMNS: Final = (
+    Column("magic", INT8, "", "record format: 0, 1 or 2", source="batch.magic"),
+    Column("codec", TEXT, "", "none, gzip, snappy, lz4 or zstd", source="batch.codec"),
+    Column(
+        "compressed_size", INT64, "bytes", "size of the records part on the wire",
+        source="batch.compressed_size",
+    ),
+    Column(
+        "uncompressed_size", INT64, "bytes",
+        "decompressed size of the records part, as its codec states it; known of every batch if "
+        "records are requested too",
+        source="count_or_null(batch.uncompressed_size)",
+    ),
+    Column(
+        "record_count", INT64, "", "records; null for a wrapper that was not decompressed",
+        source="count_or_null(batch.record_count)",
+    ),
+    Column(
+        "base_offset", INT64, "",
+        "first offset (in a produce request: relative); Kafka 0.7: position of the first byte",
+        source="batch.base_offset",
+    ),
+    Column(
+        "last_offset", INT64, "",
+        "last offset of the batch; Kafka 0.7: position after the last byte",
+        source="batch.last_offset",
+    ),
+    Column(
+        "base_time", TIME, "", "first record's timestamp (ms resolution)",
+        source="ns_of_ms(batch.base_time_ms)",
+    ),
+    Column(
+        "max_time", TIME, "", "largest timestamp (ms resolution)",
+        source="ns_of_ms(batch.max_time_ms)",
+    ),
+    Column(
+        "timestamp_type", TEXT, "", "create or append",
+        source="count_or_null(batch.timestamp_type)",
+    ),
+    Column(
+        "producer_id", INT64, "", "producer id; null without idempotence",
+        source="count_or_null(batch.producer_id)",
+    ),
+    Column(
+        "producer_epoch", INT16, "", "producer epoch",
+        source="batch.producer_epoch if batch.producer_id >= 0 else NULL",
+    ),
+    Column(
+        "base_sequence", INT32, "", "sequence number of the first record",
+        source="batch.base_sequence if batch.producer_id >= 0 else NULL",
+    ),
+    Column(
+        "leader_epoch", INT32, "", "partition leader epoch in the batch header",
+        source="batch.leader_epoch",
+    ),
+    Column(
+        "is_transactional", BOOL, "", "part of a transaction",
+        source="1 if batch.is_transactional else 0",
+    ),
+    Column(
+        "is_control", BOOL, "", "control batch (transaction marker, leader change ...)",
+        source="1 if batch.is_control else 0",
+    ),
+    Column("is_aborted", BOOL, "", ABORTED_MEANING, source="aborted_or_null(batch)"),
+    Column(
+        "crc", INT64, "",
+        "checksum in the header, 0 to 2^32 - 1; of a run of plain messages that of the first; a "
+        "batch that is sent twice has the same",
+        source="batch.crc",
+    ),
+    Column("crc_ok", BOOL, "", "checksum is correct; null if not verified", source="crc_ok"),
+)  # fmt: skip
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)

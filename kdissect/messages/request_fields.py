@@ -72,8 +72,8 @@ FIELDS: Final[tuple[RequestField, ...]] = (
     RequestField(
         Column(
             "producer_id", INT64, "",
-            "InitProducerId: the producer id that the response gives; AddPartitionsToTxn up to "
-            "v3, AddOffsetsToTxn, TxnOffsetCommit, EndTxn: that of the request",
+            "InitProducerId: the producer id in the response; AddPartitionsToTxn up to v3, "
+            "AddOffsetsToTxn, TxnOffsetCommit, EndTxn: that of the request",
         ),
         ("ProducerId", "V3AndBelowProducerId"), none="-1", in_response=True,
     ),
@@ -84,7 +84,7 @@ FIELDS: Final[tuple[RequestField, ...]] = (
     RequestField(
         Column(
             "transaction_timeout_ms", INT32, "ms",
-            "InitProducerId: how long a transaction may be open before the coordinator aborts it",
+            "InitProducerId: time after which the coordinator aborts an open transaction",
         ),
         ("TransactionTimeoutMs",),
     ),
@@ -94,7 +94,7 @@ FIELDS: Final[tuple[RequestField, ...]] = (
     RequestField(
         Column(
             "replica_id", INT32, "",
-            "broker or controller that asks as a replica (Fetch, ListOffsets, "
+            "broker or controller that fetches as a replica (Fetch, ListOffsets, "
             "OffsetForLeaderEpoch, FetchSnapshot, Vote); null for clients",
         ),
         ("ReplicaId",), role=roles.REPLICA_ID, none="negative",

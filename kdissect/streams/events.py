@@ -8,6 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from kdissect.streams.direction_counts import DirectionCounts
+
 # Sides of a connection, and the direction named after the side that sends.
 OPENER: Final = 0  # sent the SYN; without one, sent the first segment seen
 ACCEPTER: Final = 1
@@ -40,55 +42,6 @@ UNKNOWN_SIDE: Final = 2
 # difference between two moments yields both.
 RETRANSMISSION: Final = 1
 ZERO_WINDOW: Final = 1 << 32
-
-
-@mypyc_attr(acyclic=True)
-class DirectionCounts:
-    """Counts of one direction of a connection; bytes are TCP payload unless stated otherwise."""
-
-    __slots__ = (
-        "packets", "wire_bytes", "payload_bytes", "delivered_bytes", "duplicate_bytes",
-        "cut_bytes", "missing_bytes", "gaps", "retransmitted_segments", "out_of_order_segments",
-        "zero_windows", "duplicate_packets", "duplicate_packet_bytes", "fin_seen", "rst_seen",
-        "capture_lost_bytes", "missing_cut_bytes", "network_lost_bytes", "fast_retransmits",
-        "spurious_retransmits", "duplicate_acks", "zero_window_ns", "window_probes", "keepalives",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.packets: i64 = 0
-        # Captured and truncated payload bytes as declared by the IP headers.
-        self.wire_bytes: i64 = 0
-        # Captured payload bytes: delivered_bytes + duplicate_bytes (+ what is still held).
-        self.payload_bytes: i64 = 0
-        self.delivered_bytes: i64 = 0
-        self.duplicate_bytes: i64 = 0
-        # On the wire, but cut off by the snaplen.
-        self.cut_bytes: i64 = 0
-        # Bytes of all gaps delivered, truncated ones included.
-        self.missing_bytes: i64 = 0
-        # Of them, acknowledged by the receiver: lost by the capture, not the network.
-        self.capture_lost_bytes: i64 = 0
-        # Of them, cut off by the snaplen.
-        self.missing_cut_bytes: i64 = 0
-        self.gaps: i64 = 0
-        # Segments that repeat bytes, or fill a hole left by their first copy.
-        self.retransmitted_segments: i64 = 0
-        self.fast_retransmits: i64 = 0
-        self.spurious_retransmits: i64 = 0
-        # Payload of retransmitted segments that are not spurious.
-        self.network_lost_bytes: i64 = 0
-        self.out_of_order_segments: i64 = 0
-        # For the side that sends in this direction; see tcp_analysis.py.
-        self.duplicate_acks: i64 = 0
-        self.zero_windows: i64 = 0
-        self.zero_window_ns: i64 = 0
-        self.window_probes: i64 = 0
-        self.keepalives: i64 = 0
-        # Duplicate packets (see duplicates.py), and their part of duplicate_bytes.
-        self.duplicate_packets: i64 = 0
-        self.duplicate_packet_bytes: i64 = 0
-        self.fin_seen: bool = False
-        self.rst_seen: bool = False
 
 
 @mypyc_attr(acyclic=True)

@@ -15,7 +15,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.packets.segment import Segment
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import ZERO_WINDOW, Connection, DirectionCounts
+from kdissect.streams.direction_counts import DirectionCounts
+from kdissect.streams.events import ZERO_WINDOW, Connection
 from kdissect.streams.sequence import distance
 
 # RFC 5681 requires three; with SACK the sender may be sure after two, as Wireshark assumes.

@@ -20,7 +20,8 @@ from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.messages.records import Batch
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import OPENER, UNKNOWN_SIDE, DirectionCounts
+from kdissect.streams.direction_counts import DirectionCounts
+from kdissect.streams.events import OPENER, UNKNOWN_SIDE
 from kdissect.tls.session_properties import SessionProperties
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kdissect.packets.segment import ACK
-from kdissect.streams.events import RETRANSMISSION, ZERO_WINDOW, DirectionCounts
+from kdissect.streams.direction_counts import DirectionCounts
+from kdissect.streams.events import RETRANSMISSION, ZERO_WINDOW
 from tests.conversation import Conversation, conversation
 from tests.streams.reading import Reading
 

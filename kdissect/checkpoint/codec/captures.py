@@ -8,7 +8,7 @@ from kdissect.capture.packet import Packet
 from kdissect.capture.splits import Reached, Split
 from kdissect.checkpoint.codec.streams import PROBLEMS
 from kdissect.encoding.choices import OneOf
-from kdissect.encoding.classes import Fields, Inline
+from kdissect.encoding.classes import Fields, Inline, fields_by_value
 from kdissect.encoding.kinds import (
     BOOL,
     BYTES,
@@ -69,30 +69,23 @@ SPLITS: Final = Many(SPLIT, tuple)
 REACHED: Final = named(Reached, offset=INT, layout=LAYOUT, number=INT, ordinal=INT)
 
 NO_PACKET: Final = Packet(0, 0, 0, b"", 0, 0, 0, 0, 0)
-PACKET: Final = Fields(
+PACKET: Final = fields_by_value(
     Packet,
     lambda: Packet(0, 0, 0, b"", 0, 0, 0, 0, 0),
-    ints="number ordinal capture time_ns link_type start end original_length",
-    data=BYTES,
 )
 FRAGMENT: Final = Fields(
     fragments.Piece, lambda: fragments.Piece(0, 0, b""), ints="start length", data=BYTES
 )
-WHOLE: Final = Fields(
+WHOLE: Final = fields_by_value(
     Whole,
     lambda: Whole(b"", b"", 0, 0, 0, NO_PACKET),
-    ints="protocol ip_id layers first_ns total cost joined joined_end",
-    bools="is_done",
-    key=BYTES,
-    addresses=BYTES,
     packet=Inline(PACKET),
     pieces=Many(Inline(FRAGMENT)),
     ordinals=INTS,
 )
-OF_FRAGMENTS: Final = Fields(
+OF_FRAGMENTS: Final = fields_by_value(
     Fragments,
     Fragments,
-    ints="due_ns _cost _told _maximum_packets _maximum_bytes",
     problems=PROBLEMS,
     _wholes=Dict(BYTES, Inline(WHOLE)),
 )

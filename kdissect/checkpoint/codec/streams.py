@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kdissect.checkpoint.packed_segments import packed_segments, unpacked_segments
-from kdissect.encoding.classes import Fields, Inline, Ref, declare
+from kdissect.encoding.classes import Fields, Inline, Ref, declare, fields_by_value
 from kdissect.encoding.kinds import (
     BOOL,
     BYTES,
@@ -24,8 +24,9 @@ from kdissect.framing.frames import Frame, FramingState
 from kdissect.packets.segment import Segment
 from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.clock import Clock
+from kdissect.streams.direction_counts import DirectionCounts
 from kdissect.streams.duplicates import Mark
-from kdissect.streams.events import Chunk, Connection, DirectionCounts, Gap
+from kdissect.streams.events import Chunk, Connection, Gap
 from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.recent_chunks import RecentChunks
@@ -62,89 +63,60 @@ PROBLEMS: Final = Many(PROBLEM)
 TWO_INTS: Final = Fixed(INT, INT, made=list)
 TWO_BOOLS: Final = Fixed(BOOL, BOOL, made=list)
 
-DIRECTION_COUNTS: Final = Fields(
+DIRECTION_COUNTS: Final = fields_by_value(
     DirectionCounts,
     DirectionCounts,
-    ints="capture_lost_bytes cut_bytes delivered_bytes duplicate_acks duplicate_bytes "
-    "duplicate_packet_bytes duplicate_packets fast_retransmits gaps keepalives missing_bytes "
-    "missing_cut_bytes network_lost_bytes out_of_order_segments packets payload_bytes "
-    "retransmitted_segments spurious_retransmits window_probes wire_bytes zero_window_ns "
-    "zero_windows",
-    bools="fin_seen rst_seen",
 )
-OF_CONNECTION: Final = Fields(
+OF_CONNECTION: Final = fields_by_value(
     Connection,
     lambda: Connection(-1, 0, b"", 0, 0),
-    ints="id capture first_time_ns last_time_ns first_packet handshake_rtt_ns rtt_ns tcp_events "
-    "clear_directions edge history_used given epoch clock_steps ended_by "
-    "unframed",
-    bools="syn_seen",
-    flow=BYTES,
     start_seen=TWO_BOOLS,
     handshake_half_ns=TWO_INTS,
     min_rtt_ns=TWO_INTS,
     counts=Fixed(COUNTS, COUNTS),
-    closed_by=TEXT,
 )
 OF_EVENT: Final = "direction position time_ns packet ordinal capture"
-OF_CHUNK: Final = Fields(
+OF_CHUNK: Final = fields_by_value(
     Chunk,
     lambda: Chunk(NO_CONNECTION, 0, 0, 0, 0, 0, 0, b"", 0, 0),
-    ints=f"{OF_EVENT} start end seen",
     connection=CONNECTION,
-    data=BYTES,
 )
-OF_GAP: Final = Fields(
+OF_GAP: Final = fields_by_value(
     Gap,
     lambda: Gap(NO_CONNECTION, 0, 0, 0, 0, 0, 0, 0, False, False),
-    ints=f"{OF_EVENT} length",
-    bools="is_acknowledged is_cut is_exact",
     connection=CONNECTION,
 )
 
-SYMPTOMS: Final = Fields(
+SYMPTOMS: Final = fields_by_value(
     TcpAnalysis,
     lambda: TcpAnalysis(NO_CONNECTION, NO_CONNECTION.counts[0]),
-    ints="repeated repeats repeated_ns closed_ns",
     connection=CONNECTION,
     counts=COUNTS,
 )
-CLOCK: Final = Fields(
+CLOCK: Final = fields_by_value(
     Clock,
     Clock,
-    ints="first_ns now_ns lowest_ns mark epoch start_ns odd_ns steps back_count",
 )
 ACKNOWLEDGED: Final = Fields(
     Acknowledged, Acknowledged, ints="position _marked_position _marked_ns _settled_position"
 )
-PIECE: Final = Fields(
+PIECE: Final = fields_by_value(
     Piece,
     lambda: Piece(0, 0, b"", NO_SEGMENT),
-    ints="position length time_ns number ordinal capture",
-    data=BYTES,
 )
-HELD: Final = Fields(
+HELD: Final = fields_by_value(
     ReassemblyBuffer,
     lambda: ReassemblyBuffer(NO_ALLOWANCE),
-    ints="head payload cost",
     pieces=Many(Inline(PIECE)),
     left_out={"allowance": NO_ALLOWANCE},
 )
-SEGMENT: Final = Fields(
+SEGMENT: Final = fields_by_value(
     Segment,
     lambda: Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0),
-    ints="number ordinal capture time_ns sequence acknowledgment flags window start end "
-    "payload_length header ip_id addresses ports",
-    flow=BYTES,
-    data=BYTES,
 )
-OF_RECEIVER: Final = Fields(
+OF_RECEIVER: Final = fields_by_value(
     Receiver,
     lambda: Receiver(NO_CONNECTION, 0, 0, NO_ALLOWANCE, NO_RECENT),
-    ints="direction stream next_sequence next_position timed_position timed_ns syn_sequence "
-    "syn_ns latest_acknowledgment latest_window fin_position window_probe hole_ns held_limit "
-    "disagreements",
-    bools="needs_care awaits_handshake announces_zero warned_of_start is_over",
     connection=CONNECTION,
     counts=COUNTS,
     peer=RECEIVER,
@@ -158,25 +130,17 @@ OF_RECEIVER: Final = Fields(
 WAITING: Final = Fields(
     Waiting, Waiting, ints="span size need credit", bools="is_cut", events=EVENTS
 )
-CUTTING: Final = Fields(
+CUTTING: Final = fields_by_value(
     FramingState,
     lambda: FramingState(NO_CONNECTION, 0),
-    ints="direction state position size wanted held time_ns packet ordinal capture index "
-    "steps tcp_events framed skipped waited lost failures frames_since_found",
-    bools="is_holed was_found is_behind_loss",
     connection=CONNECTION,
     parts=Many(BYTES),
     waiting=Inline(WAITING),
 )
-OF_FRAME: Final = Fields(
+OF_FRAME: Final = fields_by_value(
     Frame,
     lambda: Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    ints="direction position size missing start_time_ns start_packet start_ordinal "
-    "start_capture index end_time_ns end_packet tcp_events_at_start tcp_events_at_end "
-    "steps_at_start",
-    bools="is_behind_loss is_broken_off",
     connection=CONNECTION,
-    data=BYTES,
 )
 MARK: Final = Fields(Mark, Mark, ints="stream numbers identity state options time_ns")
 
