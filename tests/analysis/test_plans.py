@@ -16,7 +16,7 @@ from kdissect.pipeline import Options
 from kdissect.rules import planned
 from kdissect.rules.compiled_sql import columns_needed, names, plans
 from kdissect.rules.executor import gather, shortened
-from kdissect.rules.plans import evaluator
+from kdissect.rules.plans import values
 from kdissect.rules.plans.columns import Column
 from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
@@ -92,15 +92,15 @@ def test_the_work_of_findings_grows_as_the_rows(
     recordings = tuple(str(CAPTURES / f"{name}.pcapng") for name in SOURCES)
     parameters = drawn.draw(SEED, "mixed", recordings)._replace(connections=200, loss=0.0)
     made = 0
-    of = evaluator.Values.of
+    of = values.Values.of
 
-    def counted(self: evaluator.Values, number: int) -> Column:
+    def counted(self: values.Values, number: int) -> Column:
         nonlocal made
         found = of(self, number)
         made += len(found)
         return found
 
-    monkeypatch.setattr(evaluator.Values, "of", counted)
+    monkeypatch.setattr(values.Values, "of", counted)
     work = []
     for megabytes in (1, 2, 4):
         capture = tmp_path / f"{megabytes}.pcap"

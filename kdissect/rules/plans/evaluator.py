@@ -7,50 +7,25 @@ or a value. Nodes stand behind those that they use.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from kdissect.rules.plans import joins, reductions, scalars, windows
-from kdissect.rules.plans.columns import Array, Column, literal, mapped
+from kdissect.rules.plans import joins, reductions, scalars, text_functions, windows
+from kdissect.rules.plans.columns import Array, Column
 from kdissect.rules.plans.grouping import Groups, sorted_rows
+from kdissect.rules.plans.join_chain import Chain
+from kdissect.rules.plans.values import (
+    IS_REDUCTION,
+    REDUCTIONS,
+    Node,
+    Relation,
+    Values,
+    no_reduction,
+    relation_of,
+)
 
-Node = Sequence[Any]
-Source = Callable[[str], "Relation"]
-
-REDUCTIONS: Final[dict[str, Callable[..., Column]]] = {
-    "Sum": reductions.total, "Mean": reductions.mean, "Min": reductions.smallest,
-    "Max": reductions.largest, "Any": reductions.any_of, "All": reductions.all_of,
-    "Count": reductions.count, "CountDistinct": reductions.count_distinct,
-    "ArgMin": reductions.at_smallest, "ArgMax": reductions.at_largest,
-}  # fmt: skip
-RELATIONS: Final = frozenset((
-    "UnboundTable", "Project", "Filter", "Aggregate", "Sort", "Limit", "Distinct", "DropColumns",
-    "Union", "JoinChain", "JoinReference",
-))  # fmt: skip
-
-
-class Relation:
-    """Rows; `column` computes a column when it is first read."""
-
-    def __init__(self, count: int, columns: Mapping[str, Callable[[], Column]]) -> None:
-        self.count = count
-        self.names = list(columns)
-        self._makers = dict(columns)
-        self._made: dict[str, Column] = {}
-
-    def column(self, name: str) -> Column:
-        """A column with a value for each row."""
-        if name not in self._made:
-            self._made[name] = self._makers[name]().spread(self.count)
-        return self._made[name]
-
-    def taken(self, rows: Array, count: int) -> "Relation":
-        """The relation of these rows."""
-        return Relation(count, {name: self._taker(name, rows) for name in self.names})
-
-    def _taker(self, name: str, rows: Array) -> Callable[[], Column]:
-        return lambda: self.column(name).take(rows)
+Source = Callable[[str], Relation]
 
 
 class Plan:
@@ -89,15 +64,12 @@ class Plan:
         """The values of a node over the rows of its relation."""
         number = argument["n"]
         if number not in self.values:
-            self.values[number] = Values(self, self.field, self.value, self._reduced).of(number)
+            self.values[number] = Values(self, self.field, self.value, no_reduction).of(number)
         return self.values[number]
 
     def field(self, relation: int, name: str) -> Column:
         """A column of a relation."""
         return self.relation(relation).column(name)
-
-    def _reduced(self, name: str, arguments: Sequence[Any]) -> Column:
-        raise ValueError(f"{name} of no group")
 
     # Relations
 
@@ -121,7 +93,7 @@ class Plan:
 
     def _unnested(self, found: Relation, values: Any, name: str, one: Any) -> Relation:
         lists = self.value(self.nodes[one["n"]][2]).spread(found.count)
-        rows, elements = scalars.unnested(lists)
+        rows, elements = text_functions.unnested(lists)
         columns: dict[str, Callable[[], Column]] = {
             other: partial(self._taken, argument, found.count, rows)
             for other, argument in values["d"]
@@ -210,7 +182,7 @@ class Plan:
         count = self._count_of(func, group_by, order_by)
         groups_key = tuple(one["n"] for one in group_by)
         key = (groups_key, tuple(one["n"] for one in order_by), count)
-        if not order_by and name in (*REDUCTIONS, "CountStar", "Quantile", "ArrayCollect"):
+        if not order_by and name in IS_REDUCTION:
             groups = Groups([self.value(one) for one in group_by], count)
             return self.reduced(groups, name, arguments).take(groups.labels)
         if key not in self.orders:
@@ -243,25 +215,10 @@ class Plan:
         """The number of rows of the relation that these values are of."""
         for argument in arguments:
             for one in argument if isinstance(argument, list) else [argument]:
-                number = self._relation_of(one["n"])
+                number = relation_of(self.nodes, one["n"])
                 if number is not None:
                     return self.relation(number).count
         raise ValueError("a window over no relation")
-
-    def _relation_of(self, number: int) -> int | None:
-        name, _, *arguments = self.nodes[number]
-        if name == "Field":
-            found: int = arguments[0]["n"]
-            return found
-        for argument in arguments:
-            for one in argument if isinstance(argument, list) else [argument]:
-                if isinstance(one, dict) and "n" in one:
-                    if self.nodes[one["n"]][0] in RELATIONS:
-                        continue
-                    relation = self._relation_of(one["n"])
-                    if relation is not None:
-                        return relation
-        return None
 
     def _joinchain(self, first: Any, rest: Any, values: Any) -> Relation:
         base = self.relation(first["n"])
@@ -288,93 +245,6 @@ class Plan:
         return found
 
 
-class Chain:
-    """A chain of joins: for each row, the row of each relation in it, -1 for none."""
-
-    def __init__(self, plan: Plan, first: int, count: int) -> None:
-        self.plan = plan
-        self.count = count
-        self.rows: dict[int, Array | None] = {first: None}  # None: all, in order
-        self.made: dict[int, Column] = {}
-
-    def value(self, argument: Any) -> Column:
-        """The values of a node over the rows so far."""
-        number = argument["n"]
-        if number not in self.made:
-            self.made[number] = Values(self.plan, self._field, self.value, self.plan._reduced).of(
-                number
-            )
-        return self.made[number]
-
-    def _field(self, relation: int, name: str) -> Column:
-        column = self.plan.relation(relation).column(name)
-        rows = self.rows[relation]
-        return column if rows is None else column.take_or_null(rows)
-
-    def join(self, how: str, table: Any, predicates: Any) -> None:
-        """Join a relation."""
-        number = table["n"]
-        count = self.plan.relation(number).count
-        equal, others = self._keys(number, predicates)
-        left = [one for one, _, _ in equal]
-        right = [other for _, other, _ in equal]
-        nulls = [is_null for _, _, is_null in equal]
-        if how in ("semi", "anti"):
-            found = joins.has_match(left, right, nulls, self.count, count)
-            self._keep(np.flatnonzero(found if how == "semi" else ~found))
-            return
-        left_rows, right_rows = joins.pairs(left, right, nulls, self.count, count)
-        if others:
-            kept = self._matching(number, left_rows, right_rows, others)
-            left_rows, right_rows = left_rows[kept], right_rows[kept]
-        if how == "left":
-            left_rows, right_rows = joins.with_unmatched(left_rows, right_rows, self.count)
-        elif how not in ("inner", "cross"):
-            raise ValueError(f"no plan has a join {how}")
-        self._keep(left_rows)
-        self.rows[number] = right_rows
-
-    def _keep(self, rows: Array) -> None:
-        self.rows = {
-            relation: rows if places is None else places[rows]
-            for relation, places in self.rows.items()
-        }
-        self.count = len(rows)
-        self.made.clear()
-
-    def _keys(
-        self, number: int, predicates: Any
-    ) -> tuple[list[tuple[Column, Column, bool]], list[Any]]:
-        """Columns of both sides that must be equal, and the other predicates."""
-        equal, others = [], []
-        for predicate in predicates:
-            name, _, *arguments = self.plan.nodes[predicate["n"]]
-            if name not in ("Equals", "IdenticalTo"):
-                others.append(predicate)
-                continue
-            left, right = arguments
-            if self.plan._relation_of(left["n"]) == number:
-                left, right = right, left
-            column = Values(self.plan, self.plan.field, self.plan.value, self.plan._reduced).of(
-                right["n"]
-            )
-            equal.append((self.value(left), column, name == "IdenticalTo"))
-        return equal, others
-
-    def _matching(self, number: int, left: Array, right: Array, predicates: Any) -> Array:
-        """Where other predicates hold of pairs."""
-        pairs = Chain(self.plan, number, len(left))
-        pairs.rows = {
-            relation: left if places is None else places[left]
-            for relation, places in self.rows.items()
-        }
-        pairs.rows[number] = right
-        kept = np.ones(len(left), bool)
-        for predicate in predicates:
-            kept &= scalars.flags(pairs.value(predicate))
-        return np.flatnonzero(kept)
-
-
 class Reduced:
     """Values of groups: of reductions, and of what is computed from them."""
 
@@ -395,142 +265,6 @@ class Reduced:
         return self.plan.reduced(self.groups, name, arguments)
 
 
-class Values:
-    """Values of nodes in a context: where fields are read, and what reductions are over."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        field: Callable[[int, str], Column],
-        value: Callable[[Any], Column],
-        reduction: Callable[[str, Sequence[Any]], Column],
-    ) -> None:
-        self.plan = plan
-        self.field = field
-        self.value = value
-        self.reduction = reduction
-
-    def of(self, number: int) -> Column:
-        """The values of a node."""
-        name, kind, *arguments = self.plan.nodes[number]
-        if name == "Field":
-            return self.field(arguments[0]["n"], arguments[1])
-        if name in scalars.BINARY:
-            return scalars.BINARY[name](self.value(arguments[0]), self.value(arguments[1]))
-        if name in REDUCTIONS or name in ("CountStar", "Quantile", "ArrayCollect"):
-            return self.reduction(name, arguments)
-        if name == "WindowFunction":
-            func, _, start, end, group_by, order_by = arguments
-            return self.plan.window(func, start, end, group_by, order_by)
-        function = getattr(self, f"_{name.lower()}", None)
-        if function is not None:
-            found: Column = function(kind, *arguments)
-            return found
-        return FUNCTIONS[name](self.value(arguments[0]), *map(self.plan.constant, arguments[1:]))
-
-    def _literal(self, kind: str, value: Any, *_: Any) -> Column:
-        return literal(tuple(value) if isinstance(value, list) else value)
-
-    def _not(self, _: str, argument: Any) -> Column:
-        return scalars.not_(self.value(argument))
-
-    def _isnull(self, _: str, argument: Any) -> Column:
-        return Column(~self.value(argument).known)
-
-    def _notnull(self, _: str, argument: Any) -> Column:
-        return Column(self.value(argument).known)
-
-    def _coalesce(self, _: str, arguments: Any) -> Column:
-        return scalars.coalesce(*map(self.value, arguments))
-
-    def _greatest(self, _: str, arguments: Any) -> Column:
-        return scalars.greatest(*map(self.value, arguments))
-
-    def _least(self, _: str, arguments: Any) -> Column:
-        return scalars.least(*map(self.value, arguments))
-
-    def _ifelse(self, _: str, condition: Any, then: Any, other: Any) -> Column:
-        return scalars.if_else(self.value(condition), self.value(then), self.value(other))
-
-    def _searchedcase(self, _: str, cases: Any, results: Any, default: Any) -> Column:
-        conditions = [scalars.flags(self.value(case)) for case in cases]
-        return scalars.chosen(conditions, list(map(self.value, results)), self.value(default))
-
-    def _simplecase(self, _: str, base: Any, cases: Any, results: Any, default: Any) -> Column:
-        column = self.value(base)
-        conditions = [
-            scalars.flags(scalars.BINARY["Equals"](column, self.value(case))) for case in cases
-        ]
-        return scalars.chosen(conditions, list(map(self.value, results)), self.value(default))
-
-    def _between(self, _: str, argument: Any, lower: Any, upper: Any) -> Column:
-        column = self.value(argument)
-        return scalars.and_(
-            scalars.BINARY["GreaterEqual"](column, self.value(lower)),
-            scalars.BINARY["LessEqual"](column, self.value(upper)),
-        )
-
-    def _invalues(self, _: str, argument: Any, options: Any) -> Column:
-        return scalars.is_in(self.value(argument), list(map(self.value, options)))
-
-    def _cast(self, kind: str, argument: Any, _: Any) -> Column:
-        column = self.value(argument)
-        if kind == "string":
-            return scalars.to_text(column)
-        if kind.startswith("int"):
-            return scalars.to_number(column)
-        if kind == "float64":
-            return Column(column.values.astype(np.float64), column.valid)
-        return column
-
-    _trycast = _cast
-
-    def _round(self, kind: str, argument: Any, _: Any) -> Column:
-        found = scalars.round_away(self.value(argument))
-        return scalars.to_number(found) if kind.startswith("int") else found
-
-    def _clip(self, _: str, argument: Any, lower: Any, upper: Any) -> Column:
-        low, high = (None if one is None else self.value(one) for one in (lower, upper))
-        return scalars.clip(self.value(argument), low, high)
-
-    def _stringconcat(self, _: str, arguments: Any) -> Column:
-        return scalars.concatenated(*map(self.value, arguments))
-
-    def _stringjoin(self, _: str, arguments: Any, separator: Any) -> Column:
-        text = self.plan.constant(separator)
-        return scalars.concatenated(*map(self.value, arguments), separator=text)
-
-    def _mapget(self, _: str, found: Any, key: Any, default: Any) -> Column:
-        if self.plan.constant(default) is not None:
-            raise ValueError("no plan has such a default")
-        return scalars.looked_up(self.plan.constant(found), self.value(key))
-
-    def _arraymap(self, _: str, argument: Any, *__: Any) -> Column:
-        return self.value(argument)  # numbers become texts where they are joined
-
-    def _arrayslice(self, _: str, argument: Any, start: Any, stop: Any) -> Column:
-        first, last = self.plan.constant(start), self.plan.constant(stop)
-        return mapped(self.value(argument), lambda words: words[first:last])
-
-    def _timestampadd(self, _: str, time: Any, interval: Any) -> Column:
-        start = self.value(time)
-        _, kind, argument, *_unit = self.plan.nodes[interval["n"]]
-        if kind != "interval('ms')":
-            raise ValueError(f"no plan has {kind}")
-        column = self.value(argument)
-        return Column(start.values + column.values * 1_000, column.valid)
-
-    def _scalarsubquery(self, _: str, relation: Any) -> Column:
-        found = self.plan.relation(relation["n"])
-        return found.column(found.names[0])
-
-    def _insubquery(self, _: str, relation: Any, needle: Any) -> Column:
-        found = self.plan.relation(relation["n"])
-        column, options = self.value(needle), found.column(found.names[0])
-        is_there = joins.has_match([column], [options], [False], len(column), found.count)
-        return Column(is_there, column.valid)
-
-
 def rows_of(columns: Mapping[str, Column]) -> Iterator[dict[str, Any]]:
     """The rows of columns by name."""
     values = [column.python() for column in columns.values()]
@@ -540,15 +274,3 @@ def rows_of(columns: Mapping[str, Column]) -> Iterator[dict[str, Any]]:
 
 def _stacked(one: Relation, other: Relation, name: str) -> Column:
     return joins.stacked(one.column(name), other.column(name))
-
-
-FUNCTIONS: Final[dict[str, Callable[..., Column]]] = {
-    "StringContains": scalars.contains, "StringSQLLike": lambda column, pattern, _: scalars.like(
-        column, pattern
-    ),
-    "StartsWith": scalars.starts_with, "RegexSearch": scalars.regex_search,
-    "RegexExtract": scalars.regex_extract, "RegexReplace": scalars.regex_replace,
-    "StringSplit": scalars.split, "ArrayLength": scalars.length,
-    "ArraySort": scalars.sorted_lists, "ArrayStringJoin": scalars.joined,
-    "ArrayIndex": scalars.element,
-}  # fmt: skip

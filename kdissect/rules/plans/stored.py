@@ -12,7 +12,7 @@ from kdissect.analysis.engines.ibis_tables import times_of
 from kdissect.protocol.readers import NULL
 from kdissect.rules.compiled_sql import NS
 from kdissect.rules.plans.columns import Array, Column, Flags, coded
-from kdissect.rules.plans.evaluator import Relation
+from kdissect.rules.plans.values import Relation
 from kdissect.tables.batches import arrow_schema, ints_of
 from kdissect.tables.schemas import TABLES
 

@@ -1,0 +1,94 @@
+"""Chains of joins."""
+
+from typing import Any
+
+import numpy as np
+
+from kdissect.rules.plans import joins, scalars
+from kdissect.rules.plans.columns import Array, Column
+from kdissect.rules.plans.values import Context, Values, no_reduction, relation_of
+
+
+class Chain:
+    """A chain of joins: for each row, the row of each relation in it, -1 for none."""
+
+    def __init__(self, plan: Context, first: int, count: int) -> None:
+        self.plan = plan
+        self.count = count
+        self.rows: dict[int, Array | None] = {first: None}  # None: all, in order
+        self.made: dict[int, Column] = {}
+
+    def value(self, argument: Any) -> Column:
+        """The values of a node over the rows so far."""
+        number = argument["n"]
+        if number not in self.made:
+            self.made[number] = Values(self.plan, self._field, self.value, no_reduction).of(number)
+        return self.made[number]
+
+    def _field(self, relation: int, name: str) -> Column:
+        column = self.plan.relation(relation).column(name)
+        rows = self.rows[relation]
+        return column if rows is None else column.take_or_null(rows)
+
+    def join(self, how: str, table: Any, predicates: Any) -> None:
+        """Join a relation."""
+        number = table["n"]
+        count = self.plan.relation(number).count
+        equal, others = self._keys(number, predicates)
+        left = [one for one, _, _ in equal]
+        right = [other for _, other, _ in equal]
+        nulls = [is_null for _, _, is_null in equal]
+        if how in ("semi", "anti"):
+            found = joins.has_match(left, right, nulls, self.count, count)
+            self._keep(np.flatnonzero(found if how == "semi" else ~found))
+            return
+        left_rows, right_rows = joins.pairs(left, right, nulls, self.count, count)
+        if others:
+            kept = self._matching(number, left_rows, right_rows, others)
+            left_rows, right_rows = left_rows[kept], right_rows[kept]
+        if how == "left":
+            left_rows, right_rows = joins.with_unmatched(left_rows, right_rows, self.count)
+        elif how not in ("inner", "cross"):
+            raise ValueError(f"no plan has a join {how}")
+        self._keep(left_rows)
+        self.rows[number] = right_rows
+
+    def _keep(self, rows: Array) -> None:
+        self.rows = {
+            relation: rows if places is None else places[rows]
+            for relation, places in self.rows.items()
+        }
+        self.count = len(rows)
+        self.made.clear()
+
+    def _keys(
+        self, number: int, predicates: Any
+    ) -> tuple[list[tuple[Column, Column, bool]], list[Any]]:
+        """Columns of both sides that must be equal, and the other predicates."""
+        equal, others = [], []
+        for predicate in predicates:
+            name, _, *arguments = self.plan.nodes[predicate["n"]]
+            if name not in ("Equals", "IdenticalTo"):
+                others.append(predicate)
+                continue
+            left, right = arguments
+            if relation_of(self.plan.nodes, left["n"]) == number:
+                left, right = right, left
+            column = Values(self.plan, self.plan.field, self.plan.value, no_reduction).of(
+                right["n"]
+            )
+            equal.append((self.value(left), column, name == "IdenticalTo"))
+        return equal, others
+
+    def _matching(self, number: int, left: Array, right: Array, predicates: Any) -> Array:
+        """Where other predicates hold of pairs."""
+        pairs = Chain(self.plan, number, len(left))
+        pairs.rows = {
+            relation: left if places is None else places[left]
+            for relation, places in self.rows.items()
+        }
+        pairs.rows[number] = right
+        kept = np.ones(len(left), bool)
+        for predicate in predicates:
+            kept &= scalars.flags(pairs.value(predicate))
+        return np.flatnonzero(kept)
