@@ -21,6 +21,7 @@ KdissectError
 └── SchemaError                   kdissect's own data files are wrong
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 HEXDUMP_ROW = 16
@@ -137,6 +138,32 @@ class EncodingError(KdissectError):
 
 class OutputError(KdissectError):
     """The destination exists already, is full, or cannot be written."""
+
+
+def cannot_write(destination: object, error: OSError) -> OutputError:
+    """The error of a destination that the system refused."""
+    return OutputError(f"cannot write {destination}: {error.strerror or error}")
+
+
+def no_such_file(path: object) -> str:
+    """Text of an error about a path that does not exist."""
+    return f"{path}: no such file"
+
+
+def not_among(asked: str, choices: Iterable[str]) -> str:
+    """Text of an error about a name that is none of the choices."""
+    return f"{asked}; there are: {', '.join(choices)}"
+
+
+def no_layout(message: str, version: int, data: bytes = b"") -> UnknownApi:
+    """The error of a message without a layout in this version."""
+    return UnknownApi(f"no layout for {message} v{version}", data=data)
+
+
+def left_over(end: int, data: bytes) -> InvalidValue:
+    """The error of bytes after the last field, which ends at `end`."""
+    left = len(data) - end
+    return InvalidValue(f"{left} bytes left over", offset=end, data=data, length=left)
 
 
 class OutputExists(OutputError):

@@ -14,7 +14,7 @@ from kdissect.capture.blocks import TLS_KEY_LOG, Secrets
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissection.dissector import Dissector
 from kdissect.dissection.options import Options as Options
-from kdissect.errors import InvalidArgument, KdissectError, Problem
+from kdissect.errors import InvalidArgument, KdissectError, Problem, not_among
 from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.memory_budget import MemoryBudget
@@ -259,8 +259,7 @@ def dialect_of(protocol: str) -> int:
     if protocol == "auto":
         return AUTO
     if protocol not in PROTOCOLS:
-        names = ", ".join(("auto", *PROTOCOLS))
-        raise InvalidArgument(f"no protocol {protocol!r}; there are: {names}")
+        raise InvalidArgument(not_among(f"no protocol {protocol!r}", ("auto", *PROTOCOLS)))
     return PROTOCOLS.index(protocol)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.question import DURATION, NAMES, Option, Tables
+from kdissect.analysis.shared_columns import CLIENT_IP, GROUP_ID
 from kdissect.errors import InvalidArgument
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 from kdissect.text.suggestions import known_words
@@ -34,13 +35,13 @@ DIMENSIONS: Final = {
         _named("api", TEXT, "API"),
         _named("api_version", INT32, "version of the API"),
         _named("client", TEXT, "client id"),
-        _named("client_ip", TEXT, "address of the client", "connections"),
+        _named("client_ip", TEXT, CLIENT_IP.meaning, "connections"),
         _named("user", TEXT, "SASL user", "connections"),
         _named("broker", TEXT, "address and port of the broker", "connections"),
         _named("connection", INT64, "the connection, see `connections`"),
         _named("topic", TEXT, "topic; an exchange counts for each of its topics", "partitions"),
         _named("partition", INT32, "partition of the topic", "partitions"),
-        _named("group", TEXT, "consumer group"),
+        _named("group", TEXT, GROUP_ID.meaning),
         _named("transaction", TEXT, "transactional id"),
         _named("rack", TEXT, "rack that a consumer says it is in"),
         _named("acks", INT32, "acks that a produce request asks for"),

@@ -11,7 +11,7 @@ from kdissect.analysis.engines.ibis_tables import columns_of
 from kdissect.analysis.engines.live_tables import asked_again, noticing
 from kdissect.api.answers import places_of
 from kdissect.capture.files import Source
-from kdissect.errors import InvalidArgument
+from kdissect.errors import InvalidArgument, not_among
 from kdissect.sql.failures import engine_failures, query_error
 from kdissect.sql.queries import shortened, tables_of
 from kdissect.tables.schemas import TABLES
@@ -32,9 +32,7 @@ class Queryable:
         """The rows of one SELECT; raises InvalidArgument for anything else."""
         asked = tables_of(text, TABLES)
         if unmade := [name for name in asked if name not in self.names]:
-            raise InvalidArgument(
-                f"table {unmade[0]} was not made; there are: {', '.join(self.names)}"
-            )
+            raise InvalidArgument(not_among(f"table {unmade[0]} was not made", self.names))
         try:
             found = self._tables.connection.sql(text).to_arrow_table()
         except engine_failures() as error:

@@ -17,7 +17,13 @@ from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
 from kdissect.capture.pcapng import PcapngScanner
 from kdissect.capture.scanner import Scanner
-from kdissect.errors import CaptureError, CapturePermissionError, Problem, TruncatedCapture
+from kdissect.errors import (
+    CaptureError,
+    CapturePermissionError,
+    Problem,
+    TruncatedCapture,
+    no_such_file,
+)
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 
@@ -264,5 +270,5 @@ def capture_error(name: str, error: OSError) -> CaptureError:
             f'alone read it: sudo setfacl -m "u:$USER:r" {shlex.quote(name)}'
         )
     if isinstance(error, FileNotFoundError):
-        return CaptureError(f"{name}: no such file")
+        return CaptureError(no_such_file(name))
     return CaptureError(f"{name}: {error.strerror or error}")

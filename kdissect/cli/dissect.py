@@ -8,7 +8,7 @@ import click
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.documents import print_document
-from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Command
 from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
@@ -87,5 +87,5 @@ def command(
             f"{name:{width}}  {human.count(row_count):>12} rows  {escaped(str(path))}", err=True
         )
     if not balance.exchanges:
-        explain_empty("no Kafka exchanges", asdict(balance))
+        explain_empty(NO_EXCHANGES, asdict(balance))
     return ANSWERED

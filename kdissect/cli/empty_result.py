@@ -1,11 +1,13 @@
 """Explanation of an empty result, in one line."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from kdissect.text.human import count
+
+NO_EXCHANGES: Final = "no Kafka exchanges"
 
 
 def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.documents import head
-from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
 from kdissect.cli.live_options import Rotation
 from kdissect.cli.live_signals import signals
@@ -91,7 +91,7 @@ def run(plan: Plan, opened: Opened) -> int:
     status = watcher.status()
     tell_end(status, packet_source.names, parts.files)
     if not status.balance.exchanges:
-        explain_empty("no Kafka exchanges", asdict(status.balance))
+        explain_empty(NO_EXCHANGES, asdict(status.balance))
     return ANSWERED
 
 

@@ -24,7 +24,7 @@ from kdissect.cli.long_values import (
     is_long,
     row_pieces,
 )
-from kdissect.errors import OutputError, OutputExists
+from kdissect.errors import OutputExists, cannot_write
 from kdissect.system.confined import PUBLIC, SECRET, replacing
 from kdissect.text.escape import csv_safe, escaped
 
@@ -79,7 +79,7 @@ def destination(
         with replacing(path, SECRET if is_secret else PUBLIC) as file:
             yield file
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        raise cannot_write(path, error) from error
 
 
 def make_writer(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kdissect.cli.documents import print_document
-from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.program import ANSWERED, FAILED
 from kdissect.text import human
 from kdissect.text.escape import escaped
@@ -53,7 +53,7 @@ def tell_empty(manifest: "Manifest") -> None:
     """Print a message when the dataset has no exchanges."""
     balance = balance_of(tap.balance for tap in manifest.taps)
     if not balance["exchanges"]:
-        explain_empty("no Kafka exchanges in the dataset", balance)
+        explain_empty(f"{NO_EXCHANGES} in the dataset", balance)
 
 
 def complain(outcome: "Outcome") -> None:

@@ -8,7 +8,7 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
-from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Choice, Command
 from kdissect.cli.program import INTERRUPTED, code_of
 from kdissect.cli.progress import Progress
@@ -103,7 +103,7 @@ def command(
     if is_interrupted:
         return INTERRUPTED
     if not summary.totals.exchanges:
-        explain_empty("no Kafka exchanges", summary.balance)
+        explain_empty(NO_EXCHANGES, summary.balance)
     return code_of(fail_on, severities_of(found))
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from kdissect.cli.documents import head
-from kdissect.cli.empty_result import explain_empty
+from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.live_lines import Deadline, tell_begin
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
@@ -119,5 +119,5 @@ def watched(plan: Plan, watcher: Watcher, show: Callable[[Capturing], None]) -> 
             show(made)
     balance = watcher.status().balance
     if not balance.exchanges:
-        explain_empty("no Kafka exchanges", asdict(balance))
+        explain_empty(NO_EXCHANGES, asdict(balance))
     return ANSWERED

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from kdissect.dataset.entries import OWN, Manifest, state_tap, table_place
 from kdissect.dataset.storage import is_uri, joined, read_bytes, remember
-from kdissect.errors import DatasetError, KdissectError, OutputError
+from kdissect.errors import DatasetError, KdissectError, OutputError, cannot_write
 from kdissect.system import strict_json
 from kdissect.system.confined import OWNER_ONLY, Below
 from kdissect.system.file_names import shortened
@@ -62,7 +62,7 @@ class Dataset:
             raise OutputError(f"{self.directory}: another run writes to this dataset") from error
         except OSError as error:
             self._open.close()
-            raise OutputError(f"cannot write {self.directory}: {error.strerror}") from error
+            raise cannot_write(self.directory, error) from error
         except KdissectError:
             self._open.close()
             raise

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.dataset.writer_identity import is_over, process_in, this_process
-from kdissect.errors import DatasetError, OutputError
+from kdissect.errors import DatasetError, OutputError, cannot_write
 from kdissect.system.confined import OWNER_ONLY, SECRET, Below
 from kdissect.tables.spool import write_whole
 
@@ -82,7 +82,7 @@ class Staging:
             own = [directory, *([directory.parent] if directory.parent == default_base() else [])]
             strange = [one for one in own if not is_ours(one)]
         except OSError as error:
-            raise OutputError(f"cannot write {directory}: {error.strerror}") from error
+            raise cannot_write(directory, error) from error
         if strange:
             raise OutputError(f"{strange[0]}: of another user, or a link")
 
@@ -102,7 +102,7 @@ class Staging:
         try:
             write_whole(path, content, mode=SECRET)
         except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror}") from error
+            raise cannot_write(path, error) from error
 
     @contextmanager
     def work(self, part: int) -> Iterator[None]:

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from kdissect.errors import DatasetError, KdissectError, StoreError
+from kdissect.errors import DatasetError, KdissectError, StoreError, no_such_file
 
 URI: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
@@ -206,7 +206,7 @@ def store_errors(location: str, missing: type[KdissectError] = KdissectError) ->
     try:
         yield
     except FileNotFoundError as error:
-        raise missing(f"{location}: no such file") from error
+        raise missing(no_such_file(location)) from error
     except (OSError, pa.ArrowException) as error:
         raise StoreError(f"{location}: {first_words(error)}") from error
 

@@ -21,7 +21,7 @@ from kdissect.dataset.storage import (
     upload,
 )
 from kdissect.dataset.tasks import Task
-from kdissect.errors import DatasetError, KdissectError
+from kdissect.errors import DatasetError, KdissectError, no_such_file
 from kdissect.system.file_names import checked_name, shortened
 
 
@@ -60,7 +60,7 @@ class StoredTask(Task):
         path.parent.mkdir(parents=True, exist_ok=True)
         content = read_bytes(location)
         if content is None:
-            raise KdissectError(f"{location}: no such file")
+            raise KdissectError(no_such_file(location))
         path.write_bytes(content)
         self.fetched.add(path)
 

@@ -12,7 +12,7 @@ same bytes and the same values in both layouts, and counts as the newest; a Dele
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from kdissect.errors import DecodeError, InvalidValue, UnknownApi
+from kdissect.errors import DecodeError, left_over, no_layout
 from kdissect.messages.value_budget import current, note_of, spending, taken_back
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.layouts import build_reader
@@ -66,7 +66,7 @@ def api_readers(api: str | int, version: int, direction: str, data: bytes) -> tu
     if direction not in (REQUEST, RESPONSE):
         raise ValueError(f"direction is request or response, not {direction!r}")
     if not known.knows(version):
-        raise UnknownApi(f"no layout for {known.name} {direction} v{version}", data=data)
+        raise no_layout(f"{known.name} {direction}", version, data)
     return body_readers(f"apis/{known.name}", known.name, direction, version)
 
 
@@ -80,7 +80,7 @@ def decode_message(
     """
     layouts = body_readers(f"messages/{file}", name, LAYOUT, version)
     if not layouts:
-        raise UnknownApi(f"no layout for {name} v{version}", data=data)
+        raise no_layout(name, version, data)
     if first_release:
         layouts = tuple(sorted(layouts, key=lambda each: first_release not in each.spec.releases))
     if len(layouts) > 1:
@@ -134,8 +134,7 @@ def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
     """Decode the values from `offset` to the last byte of `data`; raise DecodeError."""
     values, end = read_values(reader, data, offset)
     if end != len(data):
-        left = len(data) - end
-        raise InvalidValue(f"{left} bytes left over", offset=end, data=data, length=left)
+        raise left_over(end, data)
     return values
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from kdissect.errors import DecodeError, InvalidValue, Truncated
+from kdissect.errors import DecodeError, InvalidValue, Truncated, left_over
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.batches import Budget
 from kdissect.messages.decompression_budget import Unpacking
@@ -98,9 +98,8 @@ def read_old(fields: Sequence[Field], data: bytes, limit: int = DECODED_BYTES) -
 
 def check_end(read: OldRead, data: bytes) -> None:
     """Raise InvalidValue unless the frame was read to its last byte."""
-    left = len(data) - read.end
-    if left:
-        raise InvalidValue(f"{left} bytes left over", offset=read.end, data=data, length=left)
+    if read.end != len(data):
+        raise left_over(read.end, data)
 
 
 def full_old_body(

@@ -13,7 +13,7 @@ A 0.7 frame has neither a version nor an id: a response answers the oldest reque
 
 from typing import Final, NamedTuple
 
-from kdissect.errors import UnknownApi
+from kdissect.errors import UnknownApi, not_among
 
 # Protocol of an exchange; 0 is that of 0.8 and later.
 KAFKA: Final = 0
@@ -245,7 +245,7 @@ def find_protocol(name: str) -> int:
     (1, 3)
     """
     if name not in PROTOCOLS[1:]:
-        raise UnknownApi(f"no protocol {name!r}; there are: {', '.join(PROTOCOLS[1:])}")
+        raise UnknownApi(not_among(f"no protocol {name!r}", PROTOCOLS[1:]))
     return PROTOCOLS.index(name)
 
 

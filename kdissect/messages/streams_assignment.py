@@ -16,7 +16,7 @@ Counts are accepted only if the remaining bytes suffice for the minimum size of 
 from collections.abc import Callable
 from typing import Any, Final
 
-from kdissect.errors import InvalidValue
+from kdissect.errors import InvalidValue, left_over
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.value_budget import charge
 from kdissect.protocol.primitives import (
@@ -58,8 +58,7 @@ def decode_streams_assignment(data: bytes) -> Body:
     if version >= 7:
         values["next_rebalance_ms"], offset = read_int64(data, offset)
     if offset != len(data):
-        left = len(data) - offset
-        raise InvalidValue(f"{left} bytes left over", offset=offset, data=data, length=left)
+        raise left_over(offset, data)
     return values
 
 

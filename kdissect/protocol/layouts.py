@@ -1,6 +1,6 @@
 """Build the readers of all fields of a spec in one version."""
 
-from kdissect.errors import SchemaError, UnknownApi
+from kdissect.errors import SchemaError, no_layout
 from kdissect.protocol.readers import (
     BoolReader,
     BytesReader,
@@ -24,7 +24,7 @@ from kdissect.protocol.structures import ArrayReader, NullableStructReader, Stru
 def build_reader(spec: MessageSpec, version: int) -> StructReader:
     """The readers of all fields of one version."""
     if version not in spec.versions:
-        raise UnknownApi(f"no layout for {spec.name} v{version}")
+        raise no_layout(spec.name, version)
     return struct_reader(spec.fields, version, version in spec.flexible)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from kdissect.errors import DecodeError, UnknownApi
+from kdissect.errors import DecodeError, no_layout
 from kdissect.protocol.apis import APIS, api_name, find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.primitives import check_offset
@@ -114,7 +114,7 @@ def build_projection(
     `kind_of` for each struct with the roles it has and whether it is the whole body.
     """
     if version not in spec.versions:
-        raise UnknownApi(f"no layout for {spec.name} v{version}")
+        raise no_layout(spec.name, version)
     projector = Projector(spec, version, role_of, kind_of, role_count, inherited)
     reader = projector.struct(spec.fields, (), "", Scope(None))
     return Plan(spec, version, reader, projector.shapes, projector.slot_count, generated_of)
@@ -188,7 +188,7 @@ class Plans:
     def _build(self, key: int, version: int, is_response: bool) -> Plan:
         api = APIS.get(key)
         if api is None or not api.knows(version):
-            raise UnknownApi(f"no layout for {api_name(key)} v{version}")
+            raise no_layout(api_name(key), version)
         spec = api.definition().layouts["response" if is_response else "request"]
         plan = self._projection(spec, version, is_response)
         self.plans[key * 2 + (1 if is_response else 0)][version] = plan

@@ -11,6 +11,7 @@ from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
+from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES, TIME
 from kdissect.text.human import TEXT_LENGTH, cut
 
@@ -116,7 +117,7 @@ def _selection(table: str, chosen: Sequence[str]) -> str:
     columns = []
     for name in chosen:
         if kinds[name] == TIME:
-            columns += [f'"{name}"::TIMESTAMPTZ AS "{name}"', f'epoch_ns("{name}") AS "{name}_ns"']
+            columns += [with_zone(name), f'epoch_ns("{name}") AS "{name}_ns"']
         else:
             columns.append(f'"{name}"')
     return ", ".join(columns)

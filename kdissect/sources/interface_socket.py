@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.capture.packet import SECOND_NS
-from kdissect.errors import CaptureError, CapturePermissionError, Problem
+from kdissect.errors import CaptureError, CapturePermissionError, Problem, not_among
 from kdissect.sources.bpf_programs import NOTHING, Program, attach
 from kdissect.sources.interfaces import (
     ANY,
@@ -231,7 +231,7 @@ def no_such_interface(name: str) -> CaptureError:
         there = [one.name for one in list_interfaces()]
     except OSError as error:
         return CaptureError(f"no interface {name!r}; others cannot be listed: {error.strerror}")
-    return CaptureError(f"no interface {name!r}; there are: {', '.join([*there, ANY])}")
+    return CaptureError(not_among(f"no interface {name!r}", [*there, ANY]))
 
 
 def not_permitted(name: str) -> CapturePermissionError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kdissect.errors import CaptureError
+from kdissect.errors import CaptureError, not_among
 from kdissect.sources.bpf_programs import Program, both
 from kdissect.sources.filter_expressions import compile_expression
 from kdissect.sources.interface_socket import InterfaceSocket, find_link_type, open_socket
@@ -89,7 +89,7 @@ def _check(names: Sequence[str], asked: Asked) -> None:
     if ANY in names and len(names) > 1:
         raise CaptureError("'any' is all interfaces: name it alone, or name the others")
     if asked.through not in WAYS:
-        raise CaptureError(f"no way {asked.through!r} to capture; there are: {', '.join(WAYS)}")
+        raise CaptureError(not_among(f"no way {asked.through!r} to capture", WAYS))
     if not 0 < asked.snaplen <= DEFAULT_SNAPLEN:
         raise CaptureError(f"a snaplen is from 1 to {DEFAULT_SNAPLEN} bytes, not {asked.snaplen}")
     if wrong := [port for port in asked.ports if not 0 < port < 1 << 16]:

@@ -35,7 +35,7 @@ from kdissect.dataset.storage import is_uri, reached_by, remember, seen
 from kdissect.dataset.storage_captures import local_copies
 from kdissect.dataset.stored_columns import UNREADABLE, spark_batch, spark_schema, stored_columns
 from kdissect.dataset.taps import Tap, find_taps
-from kdissect.errors import CaptureError, KdissectError
+from kdissect.errors import CaptureError, KdissectError, not_among
 from kdissect.pipeline import Options, Run
 from kdissect.spark.source_filters import column_of, flags_of, is_taken
 from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
@@ -75,7 +75,7 @@ class KdissectDataSource(DataSource):
         self.options = {name.lower(): value for name, value in options.items()}
         self.table = self.options.get("table", "exchanges")
         if self.table not in TABLES:
-            raise KdissectError(f"no table {self.table!r}; there are: {', '.join(TABLES)}")
+            raise KdissectError(not_among(f"no table {self.table!r}", TABLES))
 
     @classmethod
     def name(cls) -> str:
@@ -248,8 +248,7 @@ def check_schema(table: str, schema: StructType) -> None:
     types = {field.name: field.dataType for field in [*known, StructField(TAP, StringType())]}
     for field in schema:
         if field.name not in types:
-            names = ", ".join(types)
-            raise KdissectError(f"no column {field.name!r} in {table}; there are: {names}")
+            raise KdissectError(not_among(f"no column {field.name!r} in {table}", types))
         if field.dataType != types[field.name]:
             right = types[field.name].simpleString()
             raise KdissectError(f"{field.name} is {right}, not {field.dataType.simpleString()}")
@@ -286,7 +285,7 @@ def options_of(table: str, options: Mapping[str, str]) -> dict[str, Any]:
             made[name] = value
         elif name not in OWN and name not in OF_STREAMS:
             known = (*OWN[2:], *OF_STREAMS, *LISTS, *FLAGS, *TEXTS)
-            raise KdissectError(f"no option {name!r}; there are: {', '.join(known)}")
+            raise KdissectError(not_among(f"no option {name!r}", known))
     if "ports" in made:
         made["ports"] = [int(port) for port in made["ports"]]
     return made

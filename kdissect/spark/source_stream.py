@@ -41,7 +41,7 @@ from kdissect.dataset.incremental_tap import Followed, follow
 from kdissect.dataset.staging import most_bytes
 from kdissect.dataset.storage import reached_by, remember, seen
 from kdissect.dataset.taps import Taps, first_time_of
-from kdissect.errors import DatasetError, KdissectError, OutputError
+from kdissect.errors import DatasetError, KdissectError, cannot_write
 from kdissect.limits import Limits
 from kdissect.pipeline import Options
 from kdissect.system import strict_json
@@ -304,4 +304,4 @@ def write_state(path: str, state: Followed) -> None:
         to.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         write_whole(to, state.to_bytes(), mode=SECRET)
     except OSError as error:
-        raise OutputError(f"cannot write {to}: {error.strerror}") from error
+        raise cannot_write(to, error) from error

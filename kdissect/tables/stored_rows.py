@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kdissect.errors import DatasetError
+from kdissect.errors import DatasetError, no_such_file
 
 # Exceptions of Arrow and numpy for bytes, types and values that do not fit. Arrow's own errors are
 # subclasses of ValueError, KeyError, TypeError or OSError.
@@ -23,7 +23,7 @@ def believed(where: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise DatasetError(f"{where}: no such file") from error
+        raise DatasetError(no_such_file(where)) from error
     except UNSOUND as error:
         raise DatasetError(f"{where}: is not what kdissect wrote: {first_line(error)}") from error
 

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
-from kdissect.errors import OutputError, OutputExists
+from kdissect.errors import OutputError, OutputExists, cannot_write
 from kdissect.system.confined import NEW_FILE, PUBLIC
 from kdissect.tables.spool import sync
 
@@ -72,9 +72,7 @@ class ParquetFile:
                 write_statistics=[field.name for field in schema if is_sought(field)],
             )
         except OSError as error:
-            raise OutputError(
-                f"cannot write {self.temporary}: {error.strerror or error}"
-            ) from error
+            raise cannot_write(self.temporary, error) from error
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add a batch; it is on disk when a row group is full or the file is closed."""
@@ -94,14 +92,14 @@ class ParquetFile:
             if self.is_synced:
                 sync(self.temporary)
         except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
+            raise cannot_write(self.path, error) from error
 
     def publish(self) -> None:
         """Rename the finished file to its final name."""
         try:
             self.temporary.replace(self.path)
         except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
+            raise cannot_write(self.path, error) from error
 
     def discard(self) -> None:
         """Delete the temporary file; the destination stays as it was."""
@@ -119,7 +117,7 @@ class ParquetFile:
         try:
             self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
+            raise cannot_write(self.path, error) from error
 
 
 def is_text(field: pa.Field) -> bool:

@@ -6,6 +6,7 @@ from typing import Final
 from kdissect.analysis.engines.ibis_tables import tap_columns, times_of
 from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.sql.files import NOT_PARTITIONED, parquet_files
+from kdissect.sql.times import with_zone
 from kdissect.tables import schemas
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES
@@ -49,7 +50,7 @@ def scanned(name: str, tap: int) -> str:
 def of_directory(name: str, tap: int = 0) -> str:
     """Select list for a file of ``kdissect dissect``."""
     times = times_of(TABLES[name])
-    changed = [f'"{time}"::TIMESTAMPTZ AS "{time}"' for time in times] + moved_ids(name, tap)
+    changed = [with_zone(time) for time in times] + moved_ids(name, tap)
     added = [f'epoch_ns("{time}") AS "{time}_ns"' for time in times]
     added += [f'NULL::VARCHAR AS "{column}"' for column in tap_columns(name)]
     every = f"* REPLACE ({', '.join(changed)})" if changed else "*"

@@ -20,6 +20,7 @@ from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, query_error
 from kdissect.sql.files import PlainPaths
+from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
 
     check_condition(condition, "--having")
     times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
-    changed = ", ".join(f'"{name}"::TIMESTAMPTZ AS "{name}"' for name in times)
+    changed = ", ".join(with_zone(name) for name in times)
     columns = f"* REPLACE ({changed})" if times else "*"
     rows = table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
     with locked_connection() as connection:

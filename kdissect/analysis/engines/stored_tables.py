@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kdissect.analysis.engines.ibis_tables import files_of
-from kdissect.errors import DatasetError, KdissectError
+from kdissect.errors import DatasetError, KdissectError, no_such_file
 from kdissect.system.confined import MISSING, Below
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
@@ -78,7 +78,7 @@ def check_listed(root: str, paths: Iterable[str]) -> None:
         sizes = below.sizes(listed)
     for name, path in listed.items():
         if sizes[name] == MISSING:
-            raise DatasetError(f"{path}: no such file")
+            raise DatasetError(no_such_file(path))
 
 
 def directory_place(directory: Path) -> Place:

@@ -22,7 +22,8 @@ from kdissect.analysis.grouping import (
     shortly_listed,
 )
 from kdissect.analysis.question import Question, Tables
-from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
+from kdissect.analysis.shared_columns import FIRST_REQUEST, LAST_REQUEST
+from kdissect.tables.schemas import INT32, INT64, TEXT, Column
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -63,8 +64,8 @@ COLUMNS: Final = (
     Column("unanswered", INT64, "", "exchanges without their response"),
     Column("request_bytes", INT64, "bytes", "requests, with their size fields"),
     Column("response_bytes", INT64, "bytes", "responses, with their size fields"),
-    Column("first_time", TIME, "", "first request"),
-    Column("last_time", TIME, "", "last request"),
+    FIRST_REQUEST,
+    LAST_REQUEST,
 )
 CHOICES: Final = (
     "client", "client_ip", "user", "broker", "connection", "group", "capture", "tap", "date",

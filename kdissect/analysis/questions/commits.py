@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.dimensions import MS, with_ends
 from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.shared_columns import GROUP_ID, TOPIC_OR_ID
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ RISKS: Final = (
     "never commits", "would repeat: not committed", "unknown: deliveries not seen", "none",
 )  # fmt: skip
 COLUMNS: Final = (
-    Column("group_id", TEXT, "", "consumer group"),
-    Column("topic", TEXT, "", "topic, or its id"),
+    GROUP_ID,
+    TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
     Column("risk", TEXT, "", f"the worst that applies: {'; '.join(RISKS)}"),
     Column(

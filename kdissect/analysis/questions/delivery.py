@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.produce_attempts import OK, UNANSWERED, UNKNOWN, chains
 from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.shared_columns import BATCH_RECORDS, CLIENT_IP, PRODUCER_CLIENT, TOPIC_OR_ID
 from kdissect.tables.schemas import BOOL, INT16, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -16,15 +17,15 @@ ORDER: Final = (
     "may repeat: not idempotent", "none",
 )  # fmt: skip
 COLUMNS: Final = (
-    Column("client_id", TEXT, "", "client id of the producer"),
-    Column("client_ip", TEXT, "", "address of the client"),
-    Column("topic", TEXT, "", "topic, or its id"),
+    PRODUCER_CLIENT,
+    CLIENT_IP,
+    TOPIC_OR_ID,
     Column("acks", INT16, "", "acks asked for: -1 all in-sync replicas, 1 the leader, 0 none"),
     Column("is_idempotent", BOOL, "", "its batches have sequence numbers"),
     Column("is_transactional", BOOL, "", "its batches are parts of transactions"),
     Column("risk", TEXT, "", f"the worst that applies: {', '.join(ORDER)}"),
     Column("batches", INT64, "", "batches, however often sent"),
-    Column("records", INT64, "", "records of those"),
+    BATCH_RECORDS,
     Column("sent_again", INT64, "", "batches that were sent more than once"),
     Column("written_twice", INT64, "", "batches that brokers gave two offsets or more"),
     Column("records_twice", INT64, "", "records too many in the log for that"),

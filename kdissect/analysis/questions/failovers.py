@@ -12,6 +12,7 @@ from kdissect.analysis.dimensions import SECOND_NS, with_ends
 from kdissect.analysis.grouping import is_unanswered
 from kdissect.analysis.produce_attempts import UNANSWERED
 from kdissect.analysis.question import DURATION, Option, Question, Tables
+from kdissect.analysis.shared_columns import TOPIC_OR_ID
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ QUIET: Final = Option(
 )  # fmt: skip
 COLUMNS: Final = (
     Column("started", TIME, "", "first error, or first request of a client that left unanswered"),
-    Column("topic", TEXT, "", "topic, or its id"),
+    TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
     Column("access", TEXT, "", "produce, fetch (consumers), replicate (followers) or metadata"),
     Column("cause", TEXT, "", "first error, or unanswered"),

@@ -12,13 +12,14 @@ from kdissect.analysis.consumption import (
 )
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, window_of
 from kdissect.analysis.question import FLAG, Option, Question, Tables
+from kdissect.analysis.shared_columns import GROUP_ID
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 COLUMNS: Final = (
-    Column("group_id", TEXT, "", "consumer group"),
+    GROUP_ID,
     Column("topic", TEXT, "", "topic"),
     Column("partition", INT32, "", "partition"),
     Column("window", TIME, "", "start of the time window; the rest is how it stood at its end"),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.produce_attempts import UNANSWERED, chains
 from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.shared_columns import CLIENT_IP, PRODUCER_CLIENT, TOPIC_OR_ID
 from kdissect.protocol.error_codes import error_codes
 from kdissect.tables.schemas import BOOL, EXCHANGES, INT32, INT64, TEXT, TIME, Column
 
@@ -14,8 +15,8 @@ SENT_AGAIN: Final = "sent again"
 ACKS: Final = next(column for column in EXCHANGES.columns if column.name == "acks")
 COLUMNS: Final = (
     Column("first_sent", TIME, "", "first packet of the first try"),
-    Column("client_id", TEXT, "", "client id of the producer"),
-    Column("topic", TEXT, "", "topic, or its id"),
+    PRODUCER_CLIENT,
+    TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
     Column("cause", TEXT, "", "first error; unanswered; or sent again: no error, and yet again"),
     Column("tries", INT64, "", "times that the batch was sent"),
@@ -40,7 +41,7 @@ COLUMNS: Final = (
     Column("producer_id", INT64, "", "producer id; null without idempotence"),
     Column("producer_epoch", INT32, "", "its epoch"),
     Column("base_sequence", INT32, "", "sequence number of the batch's first record"),
-    Column("client_ip", TEXT, "", "address of the client"),
+    CLIENT_IP,
     Column("broker", TEXT, "", "broker of the first try"),
     Column("last_broker", TEXT, "", "broker of the last try"),
     Column("first_packet", INT64, "", "frame number of the first try"),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.produce_attempts import chained
 from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.shared_columns import BATCH_RECORDS, PRODUCER_CLIENT, TOPIC_OR_ID
 from kdissect.tables.schemas import INT16, INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ DUPLICATE: Final = 46
 # Numbers wrap to 0 after 2^31-1; a gap of half of that is the wraparound, not a loss.
 LARGEST_HOLE: Final = 1 << 30
 COLUMNS: Final = (
-    Column("client_id", TEXT, "", "client id of the producer"),
+    PRODUCER_CLIENT,
     Column("transactional_id", TEXT, "", "its transactional id"),
     Column("producer_id", INT64, "", "producer id"),
     Column("producer_epoch", INT16, "", "its epoch"),
-    Column("topic", TEXT, "", "topic, or its id"),
+    TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
     Column("batches", INT64, "", "batches, by their first sequence number"),
-    Column("records", INT64, "", "records of those"),
+    BATCH_RECORDS,
     Column("repeated", INT64, "", "tries of a batch after its first"),
     Column("reordered", INT64, "", "batches first sent after one with a larger number"),
     Column("missing", INT64, "", "numbers between the first and the last that were not seen"),

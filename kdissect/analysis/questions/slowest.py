@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from kdissect.analysis.dimensions import with_ends
 from kdissect.analysis.question import NUMBER, Option, Question, Tables
 from kdissect.analysis.questions.latency import OF, measured
+from kdissect.analysis.shared_columns import CLIENT_IP
 from kdissect.tables.schemas import EXCHANGES, INT64, Column
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ DEFAULT_NUMBER: Final = 20
 SILENT_NS: Final = 100_000_000
 OWN: Final = {column.name: column for column in EXCHANGES.columns}
 BROKER: Final = Column("broker", "text", "", "address and port of the broker")
-CLIENT_IP: Final = Column("client_ip", "text", "", "address of the client")
 SILENT: Final = Column(
     "silent_ns", INT64, "ns",
     "longest time in it without a response of the broker on any connection; null below 100 ms",

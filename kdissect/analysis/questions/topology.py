@@ -7,7 +7,8 @@ from kdissect.analysis.dimensions import with_ends
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.grouping import CONSUMING, PRODUCING, listed
 from kdissect.analysis.question import FLAG, Option, Question, Tables
-from kdissect.tables.schemas import INT64, TEXT, TIME, Column
+from kdissect.analysis.shared_columns import CLIENT_IP, FIRST_REQUEST, LAST_REQUEST
+from kdissect.tables.schemas import INT64, TEXT, Column
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -23,11 +24,11 @@ COLUMNS: Final = (
     Column("failed", INT64, "", "partitions of exchanges that were answered with an error"),
     Column("exchanges", INT64, "", "exchanges that name the topic"),
     Column("partitions", INT64, "", "partitions of the topic"),
-    Column("first_time", TIME, "", "first request"),
-    Column("last_time", TIME, "", "last request"),
+    FIRST_REQUEST,
+    LAST_REQUEST,
     Column("topic", TEXT, "", "the topic"),
     Column("client", TEXT, "", "client id"),
-    Column("client_ip", TEXT, "", "address of the client"),
+    CLIENT_IP,
     Column("user", TEXT, "", "SASL user"),
 )
 REPLICATION: Final = Option("replication", FLAG, False, "Include replication between brokers.")

@@ -12,6 +12,7 @@ from kdissect.analysis.brokers import is_peer
 from kdissect.analysis.dimensions import MS, SECOND_NS, with_ends
 from kdissect.analysis.produce_attempts import sent_batches
 from kdissect.analysis.question import DURATION, Option, Question, Tables
+from kdissect.analysis.shared_columns import BATCH_RECORDS, CLIENT_IP, PRODUCER_CLIENT
 from kdissect.tables.schemas import INT16, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ TIMEOUT: Final = Option(
 )  # fmt: skip
 COLUMNS: Final = (
     Column("transactional_id", TEXT, "", "transactional id"),
-    Column("client_id", TEXT, "", "client id of the producer"),
+    PRODUCER_CLIENT,
     Column("started", TIME, "", "first request that adds to it"),
     Column(
         "outcome", TEXT, "",
@@ -56,13 +57,13 @@ COLUMNS: Final = (
     Column("ended_by", TEXT, "", "client id that ended it"),
     Column("partitions", INT64, "", "topic-partitions written to"),
     Column("batches", INT64, "", "batches"),
-    Column("records", INT64, "", "records of those"),
+    BATCH_RECORDS,
     Column("group_id", TEXT, "", "group whose offsets it commits"),
     Column("errors", INT64, "", "answers with errors"),
     Column("last_error", TEXT, "", "the last of those"),
     Column("producer_id", INT64, "", "producer id"),
     Column("producer_epoch", INT16, "", "its epoch"),
-    Column("client_ip", TEXT, "", "address of the client"),
+    CLIENT_IP,
     Column("first_packet", INT64, "", "frame number of the first request"),
     Column("last_packet", INT64, "", "frame number of the last request"),
 )  # fmt: skip

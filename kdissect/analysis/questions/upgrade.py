@@ -20,6 +20,7 @@ from kdissect.analysis.dimensions import (
 from kdissect.analysis.fingerprints import JAVA, SAID, with_software
 from kdissect.analysis.grouping import is_unanswered, listed
 from kdissect.analysis.question import TEXT, Option, Question, Summing, Tables
+from kdissect.analysis.shared_columns import FIRST_REQUEST, LAST_REQUEST
 from kdissect.analysis.upgrade_advice import (
     BASELINE,
     BREAKS,
@@ -34,7 +35,7 @@ from kdissect.analysis.upgrade_advice import (
 )
 from kdissect.errors import InvalidArgument
 from kdissect.messages.headers import UNSUPPORTED_VERSION
-from kdissect.tables.schemas import BOOL, INT16, INT64, TIME, Column
+from kdissect.tables.schemas import BOOL, INT16, INT64, Column
 from kdissect.text.suggestions import known_words
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ COLUMNS: Final = (
     Column("message_format", INT16, "", "oldest format (magic) of the batches in them"),
     Column("asks_versions", BOOL, "", "whether the client asks for versions; null: not seen"),
     Column("broker_release", TEXT, "", "its brokers are of this release or newer"),
-    Column("first_time", TIME, "", "first request"),
-    Column("last_time", TIME, "", "last request"),
+    FIRST_REQUEST,
+    LAST_REQUEST,
 )  # fmt: skip
 CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture")
 BY: Final = client_option(CHOICES)

@@ -4,7 +4,14 @@ from typing import Final
 
 from kdissect.messages.columns import INT8, INT16, INT32, INT64, TEXT, TIME, Column
 from kdissect.messages.request_fields import FIELDS, RequestField
-from kdissect.tables.declarations.table import API_NAME, CAPTURE, CONNECTION_ID, EXCHANGE_ID, Table
+from kdissect.tables.declarations.table import (
+    API_NAME,
+    CAPTURE,
+    CONNECTION_ID,
+    ERROR_NAME,
+    EXCHANGE_ID,
+    Table,
+)
 
 
 def _request_column(field: RequestField) -> Column:
@@ -100,7 +107,7 @@ EXCHANGES = Table(
             "top-level error code; when that is 0 or absent, the first other code in the response",
             source="code_in(x.dialect, x.error_code)",
         ),
-        Column("error", TEXT, "", "name of error_code", stored=False),
+        ERROR_NAME,
         Column(
             "error_count", INT32, "",
             "error codes other than 0 anywhere in the response; null unless all of it was "

@@ -8,7 +8,13 @@ from typing import Final
 from kdissect.messages.batches import ABORTED_MEANING, BATCH_COLUMNS
 from kdissect.messages.columns import BINARY, BOOL, INT32, INT64, TEXT, TIME, Column
 from kdissect.messages.partitions import FIELDS as PARTITION_FIELDS
-from kdissect.tables.declarations.table import CAPTURE, CONNECTION_ID, EXCHANGE_ID, Table
+from kdissect.tables.declarations.table import (
+    CAPTURE,
+    CONNECTION_ID,
+    ERROR_NAME,
+    EXCHANGE_ID,
+    Table,
+)
 
 PARTITION_COLUMNS: Final = [field.column for field in PARTITION_FIELDS]
 
@@ -28,7 +34,7 @@ PARTITIONS = Table(
             source="topic_ids.index_or_null(partitions.topic_ids[topic])",
         ),
         *PARTITION_COLUMNS[:2],
-        Column("error", TEXT, "", "name of error_code", stored=False),
+        ERROR_NAME,
         *PARTITION_COLUMNS[2:],
     ),
 )  # fmt: skip

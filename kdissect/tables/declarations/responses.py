@@ -1,7 +1,14 @@
 """Columns of `errors`, `members` and `bodies`."""
 
 from kdissect.messages.columns import BOOL, INT16, INT32, TEXT, TIME, Column
-from kdissect.tables.declarations.table import API_NAME, CAPTURE, CONNECTION_ID, EXCHANGE_ID, Table
+from kdissect.tables.declarations.table import (
+    API_NAME,
+    CAPTURE,
+    CONNECTION_ID,
+    ERROR_NAME,
+    EXCHANGE_ID,
+    Table,
+)
 
 ERRORS = Table(
     "errors",
@@ -102,7 +109,7 @@ MEMBERS = Table(
             "error_code", INT16, "", "error code of the response, for this member",
             source="int_or_null(m.error_code)",
         ),
-        Column("error", TEXT, "", "name of error_code", stored=False),
+        ERROR_NAME,
     ),
 )  # fmt: skip
 

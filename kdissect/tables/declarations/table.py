@@ -36,3 +36,4 @@ EXCHANGE_ID = Column(
     "the exchange: number of its first packet times 100 000, plus its place in that packet",
     source="x.exchange_id",
 )  # fmt: skip
+ERROR_NAME = Column("error", TEXT, "", "name of error_code", stored=False)
