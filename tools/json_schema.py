@@ -8,7 +8,7 @@ import click
 
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.compare import comparison
-from kdissect.analysis.dimensions import DIMENSIONS
+from kdissect.analysis.dimensions import DIMENSIONS, column_name, dimension_column, short_name
 from kdissect.analysis.question import RATE, SHARE, Question
 from kdissect.cli.documents import SCHEMA_VERSION
 from kdissect.cli.program import COMMANDS, program
@@ -178,9 +178,12 @@ def of_question(question: Question) -> dict[str, Any]:
     """A row of an answer: its columns, and the dimensions that it may be grouped by."""
     names = [one.choices for one in question.options if one.name == "by"]
     dimensions = (
-        [DIMENSIONS[name].column for name in names[0] if name in DIMENSIONS] if names else []
+        [dimension_column(name) for name in names[0] if short_name(name) in DIMENSIONS]
+        if names
+        else []
     )
-    return row_of([*dimensions, *question.dimensions, *question.columns])
+    own = [one._replace(name=column_name(one.name)) for one in question.dimensions]
+    return row_of([*dimensions, *own, *question.columns])
 
 
 def question_document(question: Question) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""Dimensions of exchanges: their own columns, those of their connection, their topics."""
+"""Dimensions of exchanges: their own columns, those of their connection, their topics.
+
+A dimension has the name of the column of the tables that it is: `client_id`, `group_id`. That name
+is printed, and is the one of --by, --where, --columns and --sort. Expressions of questions use the
+short name, `client`, so that a dimension and the column of an exchange do not meet; users may, too.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -7,7 +12,7 @@ from kdissect.analysis.question import DURATION, NAMES, Option, Tables
 from kdissect.analysis.shared_columns import CLIENT_IP, GROUP_ID
 from kdissect.errors import InvalidArgument
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
-from kdissect.text.suggestions import known_words
+from kdissect.text.suggestions import nearest
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -54,15 +59,35 @@ DIMENSIONS: Final = {
 }  # fmt: skip
 
 
-# Columns of the tables → the dimensions of the same meaning.
+# Short names → the columns of the tables that they stand for.
 COLUMNS: Final = {
-    "client_id": "client",
-    "connection_id": "connection",
-    "group_id": "group",
-    "rack_id": "rack",
-    "sasl_user": "user",
-    "transactional_id": "transaction",
+    "client": "client_id",
+    "connection": "connection_id",
+    "group": "group_id",
+    "rack": "rack_id",
+    "transaction": "transactional_id",
+    "user": "sasl_user",
 }
+SHORT: Final = {column: short for short, column in COLUMNS.items()}
+
+
+def column_name(name: str) -> str:
+    """The name of a dimension outside expressions.
+
+    >>> column_name("client"), column_name("client_id"), column_name("topic")
+    ('client_id', 'client_id', 'topic')
+    """
+    return COLUMNS.get(name, name)
+
+
+def short_name(name: str) -> str:
+    """The name of a dimension in expressions."""
+    return SHORT.get(name, name)
+
+
+def dimension_column(name: str) -> Column:
+    """The declaration of a dimension's column in an answer."""
+    return DIMENSIONS[short_name(name)].column._replace(name=column_name(name))
 
 
 def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
@@ -72,13 +97,21 @@ def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
 
 def group_option(default: tuple[str, ...], names: tuple[str, ...]) -> Option:
     """The option `by` of a question with only these dimensions."""
-    return Option("by", NAMES, default, f"Group by any of these: {', '.join(names)}.", names)
+    return named_option(
+        default, f"Group by any of these: {', '.join(map(column_name, names))}.", names
+    )
 
 
 def client_option(names: tuple[str, ...]) -> Option:
     """The option `by` of a question about clients."""
-    meaning = f"Identify clients by any of these: {', '.join(names)}."
-    return Option("by", NAMES, CLIENT, meaning, names)
+    meaning = f"Identify clients by any of these: {', '.join(map(column_name, names))}."
+    return named_option(CLIENT, meaning, names)
+
+
+def named_option(default: tuple[str, ...], meaning: str, names: tuple[str, ...]) -> Option:
+    """The option `by`, with the names of columns."""
+    columns = tuple(map(column_name, names))
+    return Option("by", NAMES, tuple(map(column_name, default)), meaning, columns)
 
 
 BY: Final = by_option(("api",))
@@ -87,10 +120,14 @@ WINDOW: Final = Option("window", DURATION, DEFAULT_WINDOW_NS, "Width of the time
 
 def check_names(by: Sequence[str], known: Iterable[str] = DIMENSIONS) -> None:
     """Raise KdissectError for an unknown dimension."""
+    columns = list(dict.fromkeys(map(column_name, known)))
     for name in by:
-        if name not in known:
-            meant = COLUMNS.get(name, name)
-            raise InvalidArgument(f"cannot group by {name!r}; {known_words(meant, known)}")
+        if column_name(name) not in columns:
+            near = nearest(name, [*columns, *[SHORT[one] for one in columns if one in SHORT]])
+            meant = f"did you mean {column_name(near)!r}? " if near is not None else ""
+            raise InvalidArgument(
+                f"cannot group by {name!r}; {meant}there are: {', '.join(columns)}"
+            )
 
 
 def in_order(rows: "ir.Table", by: Sequence[str], *first: "ir.Value") -> "ir.Table":
@@ -101,7 +138,8 @@ def in_order(rows: "ir.Table", by: Sequence[str], *first: "ir.Value") -> "ir.Tab
 
 def tables_for(by: Sequence[str]) -> tuple[str, ...]:
     """The tables that have the dimensions."""
-    return tuple(dict.fromkeys(DIMENSIONS[name].table for name in by if name in DIMENSIONS))
+    names = map(short_name, by)
+    return tuple(dict.fromkeys(DIMENSIONS[name].table for name in names if name in DIMENSIONS))
 
 
 def with_dimensions(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kdissect.analysis.dimensions import DIMENSIONS
+from kdissect.analysis.dimensions import DIMENSIONS, short_name
 from kdissect.analysis.question import RATE, SHARE, Overview, Question
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TEXT
@@ -26,17 +26,27 @@ class Engine(Protocol):
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
     """The rows of the answer; each column has its meaning, unit and type as metadata.
 
+    Dimensions have their short names, `kdissect.api` gives them those of columns.
+
     Raises KdissectError for values that are not of the declared types, as files can have that
     kdissect has not written: times beyond the year 2262.
     """
     import pyarrow as pa
 
-    answer = question.answer(engine.tables, **options)
+    answer = question.answer(engine.tables, **in_short(options))
     rows = engine.rows(answer)
     try:
         return rows.cast(schema_of(question, answer.columns))
     except pa.ArrowException as error:
         raise KdissectError(f"{question.name}: {error}") from error
+
+
+def in_short(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with the names of dimensions that expressions have."""
+    return {
+        name: tuple(map(short_name, value)) if name == "by" else value
+        for name, value in options.items()
+    }
 
 
 def summed_up(
@@ -46,8 +56,8 @@ def summed_up(
     if question.summing is None:
         return None
     given = {option.name: option.default for option in question.options} | dict(options)
-    total = engine.rows(question.summing.total(engine.tables, **given))
-    return question.summing.overview(rows.to_pylist(), total[0][0].as_py(), **given)
+    total = engine.rows(question.summing.total(engine.tables, **in_short(given)))
+    return question.summing.overview(rows.to_pylist(), total[0][0].as_py(), **in_short(given))
 
 
 def schema_of(question: Question, names: Sequence[str]) -> "pa.Schema":

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.catalogue import QUESTIONS
-from kdissect.analysis.dimensions import check_names, tables_for
+from kdissect.analysis.dimensions import check_names, column_name, short_name, tables_for
+from kdissect.analysis.engines.chosen_rows import tables_beside
 from kdissect.analysis.engines.duckdb_tables import rows_having
 from kdissect.analysis.engines.ibis_tables import TAP_COLUMNS, askable, files_of
 from kdissect.analysis.engines.live_tables import asked_again, noticing
@@ -91,7 +92,7 @@ def analyse(
     units: str = NUMBERS,
     **options: Any,
 ) -> Answer:
-    """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
+    """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client_id"])``.
 
     `source` is one or several captures, directories with tables of `write` or of a live capture
     (all, a run, or a rotation of it), or datasets.
@@ -103,7 +104,7 @@ def analyse(
     gets a session of its own at `master`. With `rollups` `latency` is answered from those of
     datasets, which supports `by`, `of`, `window` and `where` (docs/rollups.md). With `units`
     "timedelta" durations of the answer are Arrow's and pandas' own. `by` is a list of names, or one
-    name. Raises KdissectError for options that the question does not have.
+    name; columns have the names that it uses. Raises KdissectError for unknown options.
     """
     check_units(units)
     options = with_names(options)
@@ -127,6 +128,7 @@ def analyse(
     if where:
         check_condition(where, "--where", askable(asked))
         check_derived(question, where)
+        asked |= set(tables_beside(where))
     with (
         places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
         noticing(places),
@@ -135,12 +137,23 @@ def analyse(
         check_taps(by, places)
         found = ask(question, tables, options)
         overview = summed_up(question, tables, found, options)
+    found = as_asked(found, question, by)
+    if overview is not None:
+        overview = overview._replace(rows=[in_full(row) for row in overview.rows])
     return answer_of(question, found, having, balance, units, overview)
 
 
 def check_derived(question: Question, where: str) -> None:
     """Raise InvalidArgument for a condition that would leave out what the question needs."""
-    if lost := sorted(columns_in(where) & set(question.derived)):
+    names = columns_in(where)
+    if lost := sorted(names & set(question.joined)):
+        own = [column.name for column in question.columns]
+        instead = f"say --having {where!r}" if names <= set(own) else f"it has {', '.join(own)}"
+        raise InvalidArgument(
+            f"--where {where!r}: {question.name} joins exchanges of several clients, and a "
+            f"condition over {lost[0]} would lose a part of them; {instead}"
+        )
+    if lost := sorted(names & set(question.derived)):
         raise InvalidArgument(
             f"--where {where!r}: {question.name} works out {lost[0]} of exchanges that do not say "
             f"it, so a condition over exchanges would lose them; say --having {where!r}"
@@ -169,6 +182,18 @@ def with_names(options: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def in_full(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the names of columns for dimensions."""
+    return {column_name(name): value for name, value in row.items()}
+
+
+def as_asked(found: "pa.Table", question: Question, by: Sequence[str]) -> "pa.Table":
+    """The answer with the names of columns for dimensions, or those of `by` where it has others."""
+    defaults = [name for one in question.options if one.name == BY for name in one.default]
+    names = {short_name(name): name for name in by or defaults}
+    return found.rename_columns([names.get(name, name) for name in found.column_names])
+
+
 def from_rollups(
     name: str,
     source: Source | Sequence[Source],
@@ -192,7 +217,9 @@ def from_rollups(
     if not places:
         raise InvalidArgument("rollups are of datasets, and this is none")
     spark = session_for(session) if takes_spark(engine, places, (), notice) else None
-    return answer_of_rollups(places, asked, spark, notice)
+    found = answer_of_rollups(places, asked, spark, notice)
+    names = {column_name(one): one for one in by}
+    return found.rename_columns([names.get(one, one) for one in found.column_names])
 
 
 def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]]:

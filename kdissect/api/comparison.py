@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.analysis.compare.comparison import CHANGED, CHOICES, QUESTION, changes
 from kdissect.analysis.compare.window_counts import span_of
 from kdissect.analysis.dimensions import SECOND_NS, check_names, tables_for
+from kdissect.analysis.engines.chosen_rows import tables_beside
 from kdissect.analysis.engines.ibis_tables import askable, files_of
 from kdissect.analysis.engines.live_tables import asked_again, noticing
 from kdissect.analysis.engines.stored_tables import Place
 from kdissect.analysis.time_expressions import is_moment, is_range, moment_of, range_of
-from kdissect.api.answers import Answer, check_taps, places_of, with_names
+from kdissect.api.answers import Answer, as_asked, check_taps, places_of, with_names
 from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, takes_spark
 from kdissect.capture.files import Source
 from kdissect.errors import InvalidArgument, KdissectError
-from kdissect.sql.conditions import check_condition
+from kdissect.sql.conditions import check_condition, refusal_of
 from kdissect.tables.durations import NUMBERS, check_units
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def compare(
     units: str = NUMBERS,
     **options: Any,
 ) -> Comparison:
-    """Changes from `source` to `other`: ``compare("old.pcap", "new.pcap", by=["client"])``.
+    """Changes from `source` to `other`: ``compare("old.pcap", "new.pcap", by=["client_id"])``.
 
     Or within `source`: `at` a moment ("14:05"), or from `before` to `after`, each a time range
     ("13:55..14:05") or an SQL condition over the columns of `exchanges`; one alone is compared with
@@ -114,6 +115,8 @@ def compare(
     if where:
         # Alone, not only in the parentheses of `both`.
         check_condition(where, "--where", askable(names))
+    beside = {table for text in (where, before, after) for table in beside_of(text, names)}
+    names = tuple({*names, *beside})
     with ExitStack() as stack:
         places = [
             stack.enter_context(places_of(one, files_of(names), jobs, reading or {}))[0]
@@ -138,8 +141,15 @@ def compare(
             engines.append(stack.enter_context(asked.at(places[own], condition)))
         times = [(side.first_ns, side.last_ns) for side in sides]
         is_all = options.pop("unchanged", False)
-        table = changes((engines[0], engines[1]), times, **options)
+        table = as_asked(changes((engines[0], engines[1]), times, **options), QUESTION, by)
     return comparison_of(table, (sides[0], sides[1]), is_all, units)
+
+
+def beside_of(text: str | None, names: Sequence[str]) -> tuple[str, ...]:
+    """The tables beside `exchanges` that a condition needs; none for a range of time."""
+    if text is None or is_range(text) or refusal_of(text, tuple(askable(names))) is not None:
+        return ()
+    return tables_beside(text)
 
 
 def comparison_of(

@@ -1,6 +1,6 @@
 """A command for each analysis: its options are those declared by the analysis."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.dimensions import column_name
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
 from kdissect.analysis.time_expressions import UNITS
 from kdissect.api.engine_choice import DUCKDB, ENGINES, LIMIT
@@ -77,6 +78,12 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | N
     if nanoseconds <= 0:
         raise click.BadParameter(f"{text!r} is not positive")
     return nanoseconds
+
+
+def columns_named(ctx: click.Context, param: click.Parameter, text: str | None) -> list[str] | None:
+    """The names in ``a,b``, short ones in full (a click callback)."""
+    found = shared.names(ctx, param, text)
+    return None if found is None else [column_name(name) for name in found]
 
 
 def duration_text(nanoseconds: int) -> str:
@@ -203,12 +210,19 @@ def conditions_of(answer: "Answer") -> set[str]:
 def chosen(answer: "Answer", columns: list[str] | None, keys: tuple[Any, ...] = ()) -> "pa.Table":
     """The rows in order of the keys, with the selected columns."""
     names, what = answer.table.column_names, answer.question.name
+    columns = None if columns is None else [in_full(name, names) for name in columns]
+    keys = tuple(key._replace(name=in_full(key.name, names)) for key in keys)
     for name in columns or ():
         if name not in names:
             raise InvalidArgument(no_column(what, name, names))
     check_keys(keys, names, what)
     table = ordered(answer.table, keys)
     return table if columns is None else table.select(columns)
+
+
+def in_full(name: str, names: Collection[str]) -> str:
+    """The column that a short name stands for, where that is one of `names`."""
+    return name if name in names or column_name(name) not in names else column_name(name)
 
 
 def readable(table: "pa.Table") -> "pa.Table":
@@ -240,7 +254,7 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
     if option.type == NAMES:
         shown = ",".join(default)
         return click.option(
-            flag, option.name, callback=shared.names, metavar="A,B,...",
+            flag, option.name, callback=columns_named, metavar="A,B,...",
             shell_complete=completed_list(lambda _, __: option.choices),
             help=f"{option.meaning}  [default: {shown}]",
         )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, column_name, dimension_column
 from kdissect.analysis.execution import schema_of
 from kdissect.analysis.question import SHARE
 from kdissect.analysis.questions.latency import PERCENTILES, QUESTION
@@ -31,7 +31,7 @@ from kdissect.tables.schemas import INT64, Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DIMENSIONS_OF: Final = ("api", "client", "topic", "tap", "date", "window")
+DIMENSIONS_OF: Final = ("api", CLIENT, TOPIC, "tap", "date", "window")
 FLOAT: Final = 2.0**-23  # twice the rounding error of a 24-bit float
 HALF: Final = 0.5  # of a rank, so that rounding does not give the next value
 STD_DEVS: Final = 3  # 99.7 % of cardinality estimates lie within this many
@@ -66,7 +66,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 WITHIN: Final = {f"{name}{end}_ns" for name in PERCENTILES for end in ("", "_high")}
-ROLLED: Final = QUESTION._replace(columns=COLUMNS)
+ROLLED: Final = QUESTION._replace(columns=COLUMNS, dimensions=(dimension_column(CLIENT),))
 
 
 class Asked(NamedTuple):
@@ -82,12 +82,13 @@ class Asked(NamedTuple):
     def keys(self) -> dict[str, str]:
         """SQL expressions of `by`, valid in DuckDB and Spark."""
         window = f"(request_start_ns - request_start_ns % {self.window_ns})"
-        values = {"client": CLIENT, "window": window}
+        values = {"window": window}
         return {name: values.get(name, name) for name in self.by}
 
 
 def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: str | None) -> Asked:
     """Validate a query; raises KdissectError for what rollups cannot answer."""
+    by = tuple(map(column_name, by))
     for name in by:
         if name not in DIMENSIONS_OF:
             there = ", ".join(DIMENSIONS_OF)
@@ -99,9 +100,9 @@ def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: s
         raise InvalidArgument("rollups have tens of minutes: windows are 10m, 20m, 1h and so on")
     named = columns_in(where) if where else set()
     is_topic = "topic" in by or TOPIC in named
-    if is_topic and ("client" in by or CLIENT in named):
+    if is_topic and (CLIENT in by or CLIENT in named):
         raise InvalidArgument("rollups are by client or by topic, not by both")
-    return Asked(tuple(by), of, window_ns, where, TOPIC if is_topic else CLIENT)
+    return Asked(by, of, window_ns, where, TOPIC if is_topic else CLIENT)
 
 
 def columns_in(where: str) -> set[str]:

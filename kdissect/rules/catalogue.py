@@ -94,7 +94,7 @@ KINDS: Final = {
         "a client requested metadata and neither wrote, read nor joined a group, without being "
         "refused: 5 times or more on half as many connections, or 10 times and once a second",
         "Compare advertised.listeners with what the client can resolve and reach.",
-        "traffic --by client",
+        "traffic --by client_id",
     ),
     "duplicates-in-log": Kind(
         "brokers gave one batch two offsets",
@@ -159,7 +159,7 @@ KINDS: Final = {
         "responses that take 50 ms or more to arrive are 80 % of the payload, and keep a client "
         "receiving for 30 % of the time; windows are not full",
         "Give it a quota (consumer_byte_rate), or a link of its own.",
-        "traffic --by client",
+        "traffic --by client_id",
     ),
     "round-trip-makes-latency": Kind(
         "a round trip between client and broker takes 20 ms or more, p99 no more than 4 of them, "
@@ -170,7 +170,7 @@ KINDS: Final = {
     "throttled-by-quota": Kind(
         "responses have throttle times; a problem from 1 s on",
         "Raise the quota, or reduce the load of the client.",
-        "traffic --by client",
+        "traffic --by client_id",
     ),
     "consumer-lag-grows": Kind(
         "lag of a group is 1 000 records or more, and half more than at the start",
@@ -238,7 +238,7 @@ KINDS: Final = {
         "100 Metadata requests or more of one client, more than one a second, and no fewer than "
         "a fifth of what it produces and fetches",
         "Check whether it requests a topic that does not exist, or is recreated per message.",
-        "traffic --by client",
+        "traffic --by client_id",
     ),
     "long-transaction": Kind(
         "a transaction took a minute or longer",
@@ -288,7 +288,7 @@ KINDS: Final = {
     "single-record-batches": Kind(
         "80 % of a client's batches, 100 or more and 20 a second, have one record",
         "Set linger.ms, and do not flush after each record.",
-        "traffic --by client",
+        "traffic --by client_id",
     ),
     "broker-recompresses": Kind(
         "a topic was produced with one codec and fetched with another one",
@@ -298,7 +298,7 @@ KINDS: Final = {
     "empty-polls": Kind(
         "a client fetches 20 times a second or more, and 90 % of the responses are empty",
         "Raise fetch.max.wait.ms or fetch.min.bytes.",
-        "traffic --by client",
+        "traffic --by client_id",
     ),
     "partition-skew": Kind(
         "one partition of a topic of 3 or more has over half of its bytes, and twice its share",

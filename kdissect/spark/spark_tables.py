@@ -6,6 +6,12 @@ from contextlib import contextmanager
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.engines.chosen_rows import (
+    CHOSEN,
+    chosen_partitions,
+    chosen_rows,
+    tables_beside,
+)
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
@@ -21,6 +27,7 @@ from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
 from kdissect.spark.statements import Statements, statements_of
+from kdissect.sql.conditions import check_condition
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES, TIME, Column
 
@@ -73,14 +80,22 @@ class SparkTables:
         self.session = session
         self.prefix = f"kdissect_{secrets.token_hex(4)}_"
         self._views: list[str] = []
+        names = list(names)
+        self._askable = askable(names)
+        if where:
+            check_condition(where, "--where", self._askable)
+        self._beside = tables_beside(where)
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
-        ordered = [name for name in TABLES if name in wanted]
-        self._askable = askable(ordered)
+        ordered = [name for name in TABLES if name in wanted | set(self._beside)]
         self._is_small = stored_size(places, ordered) <= SMALL
         try:
             with self._settings(), clear_errors(f"--where {where!r}" if where else "tables"):
                 for name in ordered:
                     self._add_all(name, places)
+                if where and self._beside:
+                    condition = condition_of(where, self.prefix, self._askable)
+                    chosen = chosen_partitions(condition, self._beside, self.prefix)
+                    self._call(CHOSEN, self.session.sql(chosen))
                 for name in ordered:
                     self._add(name, where)
         except BaseException:
@@ -138,7 +153,9 @@ class SparkTables:
 
     def _add(self, name: str, where: str | None) -> None:
         every = f"SELECT * FROM {self.prefix}{EVERY}{name}"  # noqa: S608  # one of TABLES
-        if where and name == "exchanges":
+        if self._beside:
+            every += chosen_rows(name, self._beside, self.prefix)
+        elif where and name == "exchanges":
             every += f" WHERE ({condition_of(where, self.prefix, self._askable)})"
         elif where and name in OF_EXCHANGES:
             chosen = f"SELECT exchange_id FROM {self.prefix}exchanges"  # noqa: S608  # ours

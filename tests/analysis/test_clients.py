@@ -144,7 +144,7 @@ def test_brokers_are_brokers_and_come_last(tmp_path: Path) -> None:
 
 
 def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KdissectError, match="cannot group by 'topic'; there are: client, "):
+    with pytest.raises(KdissectError, match="cannot group by 'topic'; there are: client_id, "):
         asked("clients", tmp_path, {"by": ["topic"]})
 
 
@@ -225,7 +225,9 @@ def test_edges_of_a_real_session_are_those_that_its_clients_tell() -> None:
     answer = kdissect.analyse("topology", CAPTURES / "quickstart.pcapng").to_arrow().to_pylist()
     words = {"produces": "produced", "consumes": "consumed"}
     found = {
-        (row["client"], row["topic"], words[row["direction"]]) for row in answer if row["records"]
+        (row["client_id"], row["topic"], words[row["direction"]])
+        for row in answer
+        if row["records"]
     }
     assert found == told
 

@@ -140,7 +140,7 @@ def test_a_backlog_of_a_real_capture_is_as_old_as_clients_say() -> None:
         if (session, operation) == ("worker-java", "poll")
     )
     rows = kdissect.analyse("end-to-end", "captures/quickstart.pcapng").to_arrow().to_pylist()
-    (row,) = [row for row in rows if row["group"] == "order-workers"]
+    (row,) = [row for row in rows if row["group_id"] == "order-workers"]
     consumed = {row[3:5] for row in map(tuple, truth["consumed"]["rows"]) if row[1:3] == (
         "order-workers", "orders",
     )}  # fmt: skip
@@ -156,5 +156,5 @@ def test_records_that_wait_for_nobody_are_there_at_once() -> None:
     )
     (row,) = answer.to_arrow().to_pylist()
     # The workers' long polls end when java-late produces.
-    assert (row["group"], row["batches"]) == ("order-workers", 8)
+    assert (row["group_id"], row["batches"]) == ("order-workers", 8)
     assert row["max_ns"] < 100 * MS

@@ -154,7 +154,7 @@ def test_those_with_most_trouble_come_first(tmp_path: Path) -> None:
 
 def test_topics_have_no_connections(tmp_path: Path) -> None:
     with pytest.raises(
-        KdissectError, match="cannot group by 'topic'; there are: client, client_ip"
+        KdissectError, match="cannot group by 'topic'; there are: client_id, client_ip"
     ):
         asked("health", tmp_path, {"by": ["topic"]})
 
@@ -165,14 +165,14 @@ def test_a_cluster_that_starts_refuses_its_nodes_until_controllers_listen() -> N
     assert refusing == {
         "127.0.0.101:19093": 32, "127.0.0.102:19093": 32, "127.0.0.103:19093": 26
     }  # fmt: skip
-    assert all(row["client"] is None and not row["reset_by_broker"] for row in rows[:3])
+    assert all(row["client_id"] is None and not row["reset_by_broker"] for row in rows[:3])
 
 
 def test_a_login_that_fails_comes_again_and_again() -> None:
     sidecar = json.loads((CAPTURES / "sasl-4.3.1.json").read_text())
     sessions = {one["session"] for one in sidecar["sessions"]}
     rows = kdissect.analyse("health", CAPTURES / "sasl-4.3.1.pcapng").to_arrow().to_pylist()
-    again = {row["client"]: row["reconnects"] for row in rows if row["client"] in sessions}
+    again = {row["client_id"]: row["reconnects"] for row in rows if row["client_id"] in sessions}
     # Its token has expired, and it tries ten times in its few seconds.
     assert max(again, key=lambda client: again[client]) == "kafka-python-expired-oauthbearer"
     assert again["kafka-python-expired-oauthbearer"] == 9

@@ -311,12 +311,15 @@ def test_libraries_that_work_with_kafka_4_never_break_on_older_brokers(name: str
     sidecar = json.loads((CAPTURES / f"{name}.json").read_text())
     library = {one["session"]: one["library"] for one in sidecar["sessions"]}
     rows = kdissect.analyse("upgrade", CAPTURES / f"{name}.pcapng").to_arrow().to_pylist()
-    breaking = {library.get(row["client"], "tools") for row in rows if row["verdict"] == "breaks"}
+    breaking = {
+        library.get(row["client_id"], "tools") for row in rows if row["verdict"] == "breaks"
+    }
     # kafka-python was told the release of its brokers, and the tools speak one version.
     assert breaking <= {"kafka_python@1.4.7", "tools"}
     assert {row["verdict"] for row in rows} <= set(VERDICTS)
     if name == "old-formats-2.4.1":
-        assert {(row["client"], row["api_version"]) for row in rows if row["api"] == "Produce"} >= {
+        produces = [row for row in rows if row["api"] == "Produce"]
+        assert {(row["client_id"], row["api_version"]) for row in produces} >= {
             ("kafka-python-1.4.7-magic-0-none", 1), ("kafka-python-1.4.7-magic-1-gzip", 2)
         }  # fmt: skip
 
@@ -325,7 +328,7 @@ def overview(tmp_path: Path, to: str = "4.0", **rows: Any) -> tuple[str, list[tu
     write_tables(tmp_path, **rows)
     found = kdissect.analyse("upgrade", tmp_path, to=to).overview
     assert found is not None
-    return found.sentence, [(row["client"], row["verdict"], row["advice"]) for row in found.rows]
+    return found.sentence, [(row["client_id"], row["verdict"], row["advice"]) for row in found.rows]
 
 
 def test_the_answer_begins_with_the_clients_that_break_and_what_to_do(tmp_path: Path) -> None:
@@ -360,11 +363,11 @@ def test_the_answer_begins_with_the_clients_that_break_and_what_to_do(tmp_path: 
 def test_clients_are_counted_as_the_rows_and_the_table_have_them(name: str) -> None:
     answer = kdissect.analyse("upgrade", CAPTURES / f"{name}.pcapng")
     rows = answer.to_arrow().to_pylist()
-    breaking = {(row["client"], row["client_ip"]) for row in rows if row["verdict"] == "breaks"}
+    breaking = {(row["client_id"], row["client_ip"]) for row in rows if row["verdict"] == "breaks"}
     assert answer.overview is not None
     assert answer.overview.sentence.startswith(f"{len(breaking)} of ")
-    names = [(row["client"], row["client_ip"]) for row in answer.overview.rows]
+    names = [(row["client_id"], row["client_ip"]) for row in answer.overview.rows]
     assert len(names) == len(set(names))
-    assert {(row["client"], row["client_ip"]) for row in rows if row["verdict"] != "broker"} == (
+    assert {(row["client_id"], row["client_ip"]) for row in rows if row["verdict"] != "broker"} == (
         set(names)
     )

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare.window_counts import Span
-from kdissect.analysis.dimensions import DIMENSIONS, SECOND_NS, check_names, group_option
+from kdissect.analysis.dimensions import (
+    DIMENSIONS,
+    SECOND_NS,
+    check_names,
+    group_option,
+    short_name,
+)
 from kdissect.analysis.execution import schema_of
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, RATE, Option, Question
 from kdissect.analysis.questions.latency import MEASURES
@@ -87,7 +93,7 @@ class Settings(NamedTuple):
 def changes(
     engines: "tuple[Engine, Engine]",
     times: Sequence[tuple[int, int]],
-    by: Sequence[str] = BY.default,
+    by: Sequence[str] = ("api",),
     of: Sequence[str] = DEFAULT_OF,
     window: int | None = None,
     least: int = 10,
@@ -105,11 +111,11 @@ def changes(
             raise InvalidArgument(f"cannot compare {name!r}; {known_words(name, MEASURES)}")
     from kdissect.analysis.compare.paired_counts import Sides
 
-    sides = Sides(engines, spans_of(times, window), tuple(by))
+    sides = Sides(engines, spans_of(times, window), tuple(map(short_name, by)))
     settings = Settings(least / 100, least_time, chance / 100)
     rows = judged(list(parts_of(sides, of)), settings)
     rows.sort(key=place_of)
-    return table_of(rows, by)
+    return table_of(rows, [short_name(name) for name in by])
 
 
 def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span, Span]:
@@ -254,7 +260,7 @@ QUESTION: Final = Question(
     OPTIONS,
     (
         "kdissect compare monday.pcap tuesday.pcap",
-        "kdissect compare broker.pcap --at 14:05 --by api,client",
+        "kdissect compare broker.pcap --at 14:05 --by api,client_id",
         "kdissect compare broker.pcap --before 13:55..14:05 --after 14:10..14:20 --unchanged",
         "kdissect compare broker.pcap --after \"client_id = 'svc-7'\" --where \"api = 'Produce'\"",
         "kdissect compare 'old-*.pcap' 'new-*.pcap' --by topic --of work",

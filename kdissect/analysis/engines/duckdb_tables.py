@@ -5,12 +5,18 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.engines.chosen_rows import (
+    CHOSEN,
+    chosen_partitions,
+    chosen_rows,
+    condition_columns,
+    tables_beside,
+)
 from kdissect.analysis.engines.duckdb_sources import scanned, source_of
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
     askable,
-    columns_of,
     declared_tables,
     stored,
 )
@@ -45,10 +51,12 @@ class DuckTables:
         self.tables = declared_tables()
         self._has_condition = bool(where)
         self._what = f"--where {where!r}" if where else "tables"
-        wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
-        ordered = sorted(wanted, key=list(TABLES).index)
+        names = list(names)
         if where:
-            check_condition(where, "--where", askable(ordered))
+            check_condition(where, "--where", askable(names))
+        self._beside = tables_beside(where)
+        wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
+        ordered = sorted(wanted | set(self._beside), key=list(TABLES).index)
         with ExitStack() as opened:
             self._paths = opened.enter_context(PlainPaths())
             plain = [plain_place(place, ordered, self._paths) for place in places]
@@ -57,6 +65,9 @@ class DuckTables:
             try:
                 for name in ordered:
                     self._add_all(name, plain)
+                if self._beside:
+                    chosen = chosen_partitions(where or "", self._beside)
+                    self.connection.execute(f"CREATE VIEW {CHOSEN} AS {chosen}")
                 for name in ordered:
                     self._add(name, where)
             except engine_failures() as error:
@@ -79,7 +90,7 @@ class DuckTables:
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
-        found = query_error(self._what, error, columns_of(TABLES["exchanges"]))
+        found = query_error(self._what, error, condition_columns())
         kind = type(found) if self._has_condition else KdissectError
         return kind(self._paths.with_targets(str(found)))
 
@@ -91,7 +102,9 @@ class DuckTables:
 
     def _add(self, name: str, where: str | None) -> None:
         source = f"SELECT * FROM {EVERY}{name}"  # noqa: S608  # one of TABLES
-        if where and name == "exchanges":
+        if self._beside:
+            source += chosen_rows(name, self._beside)
+        elif where and name == "exchanges":
             # The condition is the user's: in parentheses of its own, on lines of its own.
             source += f" WHERE (\n{where}\n)"
         elif where and name in OF_EXCHANGES:

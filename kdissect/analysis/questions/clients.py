@@ -182,7 +182,7 @@ QUESTION: Final = Question(
     (BY,),
     (
         "kdissect clients broker.pcap",
-        "kdissect clients broker.pcap --by user --columns user,software,role,exchanges,failed",
-        "kdissect clients broker.pcap --columns client,client_ip,produces,consumes",
+        "kdissect clients broker.pcap --by sasl_user --columns sasl_user,software,role,failed",
+        "kdissect clients broker.pcap --columns client_id,client_ip,produces,consumes",
     ),
 )

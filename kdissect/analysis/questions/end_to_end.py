@@ -142,8 +142,8 @@ QUESTION: Final = Question(
     (BY, WINDOW, LIVE),
     (
         "kdissect end-to-end broker.pcap --live",
-        "kdissect end-to-end broker.pcap --by topic,partition,group",
-        "kdissect end-to-end broker.pcap --by group,window --window 1s",
+        "kdissect end-to-end broker.pcap --by topic,partition,group_id",
+        "kdissect end-to-end broker.pcap --by group_id,window --window 1s",
     ),
     derived=("group_id",),
 )

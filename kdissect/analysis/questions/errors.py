@@ -33,7 +33,8 @@ OWN: Final = (
     Column("resource", TEXT, "", "other thing concerned: config, user, member, transaction"),
     Column("path", TEXT, "", "field of the response that has the code"),
 )
-BY: Final = by_option(("error", "api"), [column.name for column in OWN])
+DEFAULT_BY: Final = ("error", "api")
+BY: Final = by_option(DEFAULT_BY, [column.name for column in OWN])
 COLUMNS: Final = (
     Column("errors", INT64, "", "error codes in responses"),
     Column("exchanges", INT64, "", "exchanges with them"),
@@ -49,7 +50,7 @@ COLUMNS: Final = (
 
 
 def errors(
-    tables: Tables, by: Sequence[str] = BY.default, window: int = DEFAULT_WINDOW_NS
+    tables: Tables, by: Sequence[str] = DEFAULT_BY, window: int = DEFAULT_WINDOW_NS
 ) -> "ir.Table":
     """Error codes counted, a row for each value of `by`."""
     import ibis
@@ -122,7 +123,7 @@ QUESTION: Final = Question(
     (BY, WINDOW),
     (
         "kdissect errors broker.pcap",
-        "kdissect errors broker.pcap --by error,client,topic,partition",
+        "kdissect errors broker.pcap --by error,client_id,topic,partition",
         "kdissect errors broker.pcap --by window,error --window 1m",
         "kdissect errors broker.pcap --where \"api = 'Produce'\" --columns error,errors,advice",
     ),

@@ -98,7 +98,7 @@ QUESTION: Final = Question(
     (BY, OF, WINDOW),
     (
         "kdissect latency broker.pcap",
-        "kdissect latency broker.pcap --by api,client",
+        "kdissect latency broker.pcap --by api,client_id",
         "kdissect latency broker.pcap --by window --window 1s --of work",
         "kdissect latency broker.pcap --by topic --where \"api = 'Produce'\"",
         "kdissect latency broker.pcap --slowest 10 --of work",

@@ -27,9 +27,9 @@ COLUMNS: Final = (
     FIRST_REQUEST,
     LAST_REQUEST,
     Column("topic", TEXT, "", "the topic"),
-    Column("client", TEXT, "", "client id"),
+    Column("client_id", TEXT, "", "client id"),
     CLIENT_IP,
-    Column("user", TEXT, "", "SASL user"),
+    Column("sasl_user", TEXT, "", "SASL user"),
 )
 REPLICATION: Final = Option("replication", FLAG, False, "Include replication between brokers.")
 
@@ -55,11 +55,12 @@ def topology(tables: Tables, replication: bool = False) -> "ir.Table":
     )
     is_produced = found.direction == "produces"
     client = found.client.coalesce("?")
-    found = found.mutate(
+    found = found.rename(client_id="client", sasl_user="user").mutate(
         source=is_produced.ifelse(client, found.topic),
         target=is_produced.ifelse(found.topic, client),
     )
-    order = [ibis.asc("topic"), ibis.desc("direction"), ibis.desc("bytes"), "client", "client_ip"]
+    order = [ibis.asc("topic"), ibis.desc("direction"), ibis.desc("bytes")]
+    order += [ibis.asc("client_id"), ibis.asc("client_ip")]
     return found.order_by(order).select(*[column.name for column in COLUMNS])
 
 

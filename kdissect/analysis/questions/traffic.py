@@ -171,7 +171,7 @@ QUESTION: Final = Question(
     (BY, WINDOW),
     (
         "kdissect traffic broker.pcap",
-        "kdissect traffic broker.pcap --by client --columns client,batch_records,single,empty",
+        "kdissect traffic broker.pcap --by client_id --columns client_id,batch_records,empty",
         "kdissect traffic broker.pcap --by window,topic --window 1s",
         "kdissect traffic broker.pcap --by topic,partition",
     ),

@@ -318,8 +318,8 @@ QUESTION: Final = Question(
     (BY, TO),
     (
         "kdissect upgrade broker.pcap",
-        "kdissect upgrade broker.pcap --to 4.0 --columns client,api,api_version,reason",
-        "kdissect upgrade broker.pcap --to 2.8 --by user",
+        "kdissect upgrade broker.pcap --to 4.0 --columns client_id,api,api_version,reason",
+        "kdissect upgrade broker.pcap --to 2.8 --by sasl_user",
     ),
     severities=("verdict", {BREAKS: "problem", MAY_BREAK: "warning"}),
     summing=Summing(clients_in_all, overview_of, "clients"),
