@@ -61,14 +61,17 @@ CASES = [(name, one) for name in QUESTIONS for one in dimensions_of(name)]
 def test_a_dimension_has_one_name(
     question: str, name: str, tables: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """--by, --columns, --sort, the header, JSON, --having, and --where."""
+    """--by, --columns, --sort, the header, JSON, --having, and --where.
+
+    Quoted in SQL, where `window` is a word.
+    """
     words = [question, tables, "--by", name, "--columns", name, "--sort", f"{name}:desc"]
-    found = document([*words, "--having", f"{name} is not null"], capfd)
+    found = document([*words, "--having", f'"{name}" is not null'], capfd)
     assert [column["name"] for column in found["columns"]] == [name]
     values = [row[name] for row in found["rows"]]
     assert None not in values
     assert values == sorted(values, reverse=True)
-    is_refused = run([question, tables, "--by", name, "--where", f"{name} is not null"]) == 2
+    is_refused = run([question, tables, "--by", name, "--where", f'"{name}" is not null']) == 2
     said = capfd.readouterr().err
     is_lost = name in (*QUESTIONS[question].derived, *QUESTIONS[question].joined)
     assert is_refused == (name in OF_ANSWERS or is_lost), said
