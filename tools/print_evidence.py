@@ -9,6 +9,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import ibis
 import sqlglot
 from sqlglot import expressions
 from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
@@ -18,7 +19,6 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
-from kdissect.analysis.engines.duckdb_tables import sql_of
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
 from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, PLANS, stored_columns
 from kdissect.rules.evidence import EVIDENCE, expression
@@ -60,7 +60,7 @@ def plans_text(answers: "dict[str, ir.Table]") -> str:
 
 
 def query_of(answer: "ir.Table") -> expressions.Expression:
-    return slim(sql_of(answer.op()))
+    return slim(str(ibis.to_sql(answer, dialect=DIALECT)))
 
 
 def text_of(answer: "ir.Table", query: expressions.Expression) -> str:

@@ -1,10 +1,12 @@
 """Execution of a question on an engine: the answer has the declared columns and types."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kdissect.analysis.dimensions import DIMENSIONS, short_name
-from kdissect.analysis.question import RATE, SHARE, Overview, Question
+from kdissect.analysis.engines.ibis_tables import declared_tables
+from kdissect.analysis.question import RATE, SHARE, Answer, Overview, Question
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TEXT
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """An engine that has the tables: DuckDB, Spark."""
 
-    tables: "dict[str, ir.Table]"
+    tables: "Mapping[str, ir.Table]"
 
     def rows(self, answer: "ir.Table") -> "pa.Table": ...
 
@@ -33,7 +35,7 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
     """
     import pyarrow as pa
 
-    answer = question.answer(engine.tables, **in_short(options))
+    answer = expression_of(question, engine, in_short(options))
     rows = engine.rows(answer)
     try:
         return rows.cast(schema_of(question, answer.columns))
@@ -58,6 +60,20 @@ def summed_up(
     given = {option.name: option.default for option in question.options} | dict(options)
     total = engine.rows(question.summing.total(engine.tables, **in_short(given)))
     return question.summing.overview(rows.to_pylist(), total[0][0].as_py(), **in_short(given))
+
+
+def expression_of(question: Question, engine: Engine, options: Mapping[str, Any]) -> "ir.Table":
+    """The expression of the answer; kept, as building one takes longer than a small query."""
+    if engine.tables is not declared_tables():
+        return question.answer(engine.tables, **options)
+    given = {name: tuple(one) if isinstance(one, list) else one for name, one in options.items()}
+    return built(question.answer, **given)
+
+
+# `typed`: 1 is another option than True.
+@lru_cache(maxsize=32, typed=True)
+def built(answer: Answer, **options: Any) -> "ir.Table":
+    return answer(declared_tables(), **options)
 
 
 def schema_of(question: Question, names: Sequence[str]) -> "pa.Schema":

@@ -7,7 +7,9 @@ A condition over the exchanges filters out the others and their rows in other ta
 that also needs those, such as other clients, reads ``all_exchanges``, ``all_partitions``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from kdissect.tables import schemas
@@ -36,12 +38,14 @@ OF_TAPS: Final = ("exchanges", "connections")
 TAP_COLUMNS: Final = ("date", "tap")
 
 
-def declared_tables() -> "dict[str, ir.Table]":
-    """All tables, without rows."""
+@cache
+def declared_tables() -> "Mapping[str, ir.Table]":
+    """All tables, without rows; the same ones each time."""
     import ibis
 
     names = [*TABLES, *[EVERY + name for name in ("exchanges", *OF_EXCHANGES)]]
-    return {name: ibis.table(columns_of(TABLES[stored(name)]), name=name) for name in names}
+    tables = {name: ibis.table(columns_of(TABLES[stored(name)]), name=name) for name in names}
+    return MappingProxyType(tables)
 
 
 def unconditional_tables() -> "dict[str, ir.Table]":
