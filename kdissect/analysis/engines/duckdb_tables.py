@@ -171,7 +171,7 @@ def sql_of(answer: "Node") -> str:
     """An expression compiled to DuckDB's SQL; compiling takes longer than a small table's query."""
     import ibis
 
-    # Ibis merges nested SELECTs, which takes half of the compiling; DuckDB's optimizer does it anyway.
+    # Merging nested SELECTs takes half of the compiling, and DuckDB's optimizer does it anyway.
     settings = ibis.options.sql
     is_fused, settings.fuse_selects = settings.fuse_selects, False
     try:
