@@ -139,9 +139,8 @@ def command_line_page() -> str:
 
 
 def help_block(command: click.Command, name: str) -> list[str]:
-    context = click.Context(
-        command, info_name=name, terminal_width=HELP_WIDTH, help_option_names=["-h", "--help"]
-    )
+    settings = command.context_settings
+    context = click.Context(command, info_name=name, terminal_width=HELP_WIDTH, **settings)
     context.meta[ALL] = True
     return ["```", *command.get_help(context).splitlines(), "```"]
 

@@ -88,6 +88,10 @@ class Group(click.Group):
 
     command_class = Command
 
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        settings["context_settings"] = CONTEXT | settings.get("context_settings", {})
+        super().__init__(*values, **settings)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from kdissect.cli.environment import version_text
-from kdissect.cli.help import CONTEXT, Group
+from kdissect.cli.help import Group
 from kdissect.cli.standard_streams import discard_unwritable, silence_stdout
 from kdissect.cli.terminal import digit_groups, with_options
 from kdissect.errors import DecodeError, InvalidArgument, KdissectError, OutputExists
@@ -152,7 +152,6 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
 @click.command(
     cls=Program,
     no_args_is_help=True,
-    context_settings=CONTEXT,
     epilog="""\b
 Examples:
   kdissect broker.pcapng                      what is slow, what fails, and why

@@ -85,6 +85,9 @@ def test_rows_are_sorted_as_pandas_sorts_them(
         wanted = plain.sort_values(
             chosen, ascending=[not falls for falls in falling], kind="stable", na_position="last"
         ).head(limit)
+        # Rows that a limit leaves may have no missing value: integers then, not floats.
         pd.testing.assert_frame_equal(
-            found[chosen].reset_index(drop=True), wanted[chosen].reset_index(drop=True)
+            found[chosen].reset_index(drop=True),
+            wanted[chosen].reset_index(drop=True),
+            check_dtype=False,
         )

@@ -49,6 +49,7 @@ def test_the_job_brings_captures_into_a_dataset(
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stream_that_is_asked_to_end_ends_behind_its_batch(
     number: signal.Signals, tmp_path: Path
@@ -73,6 +74,7 @@ def test_a_stream_that_is_asked_to_end_ends_behind_its_batch(
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("command", ["stream", "dissect"])
 def test_an_interrupt_at_any_time_prints_no_stack_trace(command: str, tmp_path: Path) -> None:
     """Ctrl-C while Spark starts, works or ends."""
