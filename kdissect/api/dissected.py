@@ -17,6 +17,7 @@ from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
+from kdissect.messages.secret_places import Place, secret_places
 from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
 from kdissect.protocol.readers import ValueBudget
 from kdissect.sql.conditions import check_condition
@@ -132,6 +133,24 @@ class DissectedExchange:
         if self._is_unsure or has_secrets(self.api_key, side):
             return b""
         return self.raw_frame(side)
+
+    def hidden_places(self, side: str) -> list[Place] | None:
+        """Places of `raw_frame` with credentials; None where any byte may be one.
+
+        Records are not among them.
+        """
+        if self._is_unsure or self.api_key is None or self.api_version is None:
+            return None
+        try:
+            return secret_places(
+                self.api_key, self.api_version, self.raw_frame(side), side == "response"
+            )
+        except DecodeError:
+            return None
+
+    def topic_names(self) -> dict[str, str]:
+        """Names of topics learnt so far, by their ids as text."""
+        return topic_names(self._packed, self._names)
 
     def raw_frame(self, side: str) -> bytes:
         """Like `frame_bytes`, without restrictions: the bytes of the capture, for tools."""

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +15,7 @@ from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import DOCUMENT, Choice, Command
 from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
+from kdissect.sql.conditions import check_condition
 from kdissect.tables.ordering import check_keys
 from kdissect.tables.schemas import EXCHANGES
 from kdissect.text.escape import json_safe
@@ -32,7 +34,8 @@ HELD: Final = 100  # exchanges beyond twice the limit that are held while they a
     epilog=options.examples(
         "kdissect show broker.pcapng --limit 3",
         "kdissect show broker.pcapng --where \"api = 'Fetch' and latency_ns > 1e9\"",
-        'kdissect show broker.pcapng --where "request_packet = 412" --payload',
+        "kdissect show broker.pcapng --packet 412 --payload",
+        "kdissect show broker.pcapng --packet 412 --hex",
         "kdissect show broker.pcapng --format jsonl | jq .request.topics",
     ),
 )
@@ -54,6 +57,18 @@ HELD: Final = 100  # exchanges beyond twice the limit that are held while they a
     is_flag=True,
     help="Include the bytes of undecodable messages, in text; they may contain credentials.",
 )
+@click.option(
+    "--packet",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Only the exchange whose request or response is in this frame of Wireshark.",
+)
+@click.option(
+    "--hex",
+    "is_hex",
+    is_flag=True,
+    help="A line for each field of a message: its offset, its bytes, its value.",
+)
 @options.reading
 def command(
     files: tuple[str, ...],
@@ -64,6 +79,8 @@ def command(
     format_: str,
     payload: bool,
     undecoded: bool,
+    packet: int | None,
+    is_hex: bool,
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
@@ -75,8 +92,15 @@ def command(
     else {"base64": "..."}; topic ids are resolved first, unlike in text (see kdissect.dissect).
     """
     from kdissect.api.dissected import Dissection
-    from kdissect.cli.tree import exchange_json, exchange_lines
+    from kdissect.cli.hex_view import hex_lines
+    from kdissect.cli.tree import exchange_json, exchange_lines, heading_lines
 
+    if is_hex and format_ != "text":
+        raise click.UsageError("--hex is text; --format and --json have values")
+    if where:
+        check_condition(where, "--where")
+    asked = where
+    where = of_packet(where, packet)
     shown_count = 0
     with Progress(progress) as shown:
         dissection = Dissection(
@@ -99,14 +123,26 @@ def command(
             else:
                 sys.stdout.write("\n" if shown_count else "")
                 # Not joined into one text: a large message has many.
-                for line in exchange_lines(exchange, payload, undecoded):
+                lines = exchange_lines(exchange, payload, undecoded, exchange.topic_names())
+                if is_hex:
+                    lines = chain(heading_lines(exchange), hex_lines(exchange, payload, undecoded))
+                for line in lines:
                     sys.stdout.write(f"{line}\n")
             shown_count += 1
         if document is not None:
             document.close()
     if not shown_count and limit != 0:
-        explain_empty("no exchanges to show", asdict(dissection.balance), where)
+        found = "no exchanges to show" if packet is None else f"no message is in frame {packet}"
+        explain_empty(found, asdict(dissection.balance), asked)
     return code_of(fail_on, [options.ROWS_CONDITION] if shown_count else [])
+
+
+def of_packet(where: str | None, packet: int | None) -> str | None:
+    """The condition, and that a message is in this frame."""
+    if packet is None:
+        return where
+    own = f"request_packet = {packet} OR response_packet = {packet}"
+    return own if where is None else f"({own}) AND (\n{where}\n)"
 
 
 def in_order(

@@ -32,13 +32,17 @@ class _Plain(str):
 
 
 def exchange_lines(
-    exchange: "DissectedExchange", has_payload: bool, has_undecoded: bool = False
+    exchange: "DissectedExchange",
+    has_payload: bool,
+    has_undecoded: bool = False,
+    topics: dict[str, str] | None = None,
 ) -> Iterator[str]:
     """The exchange as lines for a terminal; text from the wire is escaped.
 
-    With `has_undecoded` the bytes of an undecodable body are shown whatever they contain.
+    `topics` are names by topic id. With `has_undecoded` the bytes of an undecodable body are shown
+    whatever they contain.
     """
-    yield from _heading(exchange)
+    yield from heading_lines(exchange)
     names = old_error_name if exchange.dialect else error_name
     for side in SIDES:
         size = getattr(exchange, f"{side}_size")
@@ -56,7 +60,10 @@ def exchange_lines(
             else:
                 yield from _undecodable(exchange.frame_bytes(side), error)
             continue
-        yield from tree_lines(shaped(body, has_payload), "    ", names)
+        shown = shaped(body, has_payload)
+        if topics:
+            name_topics(shown, topics)
+        yield from tree_lines(shown, "    ", names)
 
 
 def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str, Any]:
@@ -74,6 +81,19 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
         except DecodeError as error:
             content[f"{side}_error"] = str(error)
     return content
+
+
+def name_topics(value: Any, topics: dict[str, str]) -> None:
+    """Put the names of topics beside their ids, in place: ``topic_id: "cjI4…" "orders"``."""
+    if isinstance(value, dict):
+        for name, field in value.items():
+            if name.endswith("topic_id") and isinstance(field, str) and field in topics:
+                value[name] = _Plain(f"{scalar(field)} {scalar(topics[field])}")
+            else:
+                name_topics(field, topics)
+    elif isinstance(value, list):
+        for item in value:
+            name_topics(item, topics)
 
 
 def tree_lines(value: object, indent: str, names: ErrorNames = error_name) -> Iterator[str]:
@@ -125,7 +145,8 @@ def hexdump(data: bytes, rows: int = HEXDUMP_ROWS) -> Iterator[str]:
         yield f"          {len(data) - rows * ROW} more bytes"
 
 
-def _heading(exchange: "DissectedExchange") -> Iterator[str]:
+def heading_lines(exchange: "DissectedExchange") -> Iterator[str]:
+    """API, addresses, packets, outcome and client of an exchange."""
     api = exchange.api or "unknown API"
     if exchange.api_key is not None:
         api = escaped(api)
