@@ -3,10 +3,13 @@
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
+from kdissect import KdissectError, analyse
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
+from kdissect.spark.sessions import session
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.streaming import stream
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -14,10 +17,11 @@ from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_r
 
 
 def main(directory: Path) -> None:
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    spark = session()  # of SPARK_REMOTE
     assert "connect" in type(spark).__module__
     try:
         compare(spark, directory)
+        compare_answers(spark, directory / "dataset")
     finally:
         spark.stop()
 
@@ -38,6 +42,18 @@ def compare(spark: SparkSession, directory: Path) -> None:
         assert spark_rows(table, stored.to_batches()) == expected[table]
         frame = spark.read.format("kdissect").option("table", table).load(str(directory / "ring"))
         assert spark_rows(table, frame.toArrow().to_batches()) == expected[table]
+
+
+def compare_answers(spark: SparkSession, dataset: Path) -> None:
+    """Questions have DuckDB's rows, a wrong condition is one error, and no view is left."""
+    for name, where in (("slowest", "api <> 'Metadata'"), ("clients", None)):
+        found = analyse(name, dataset, session=spark, where=where).to_arrow()
+        assert found.num_rows > 0
+        assert found.equals(analyse(name, dataset, where=where).to_arrow())
+    wrong = r"--where 'no_such > 1': \[UNRESOLVED_COLUMN.WITH_SUGGESTION\] A col"
+    with pytest.raises(KdissectError, match=wrong):
+        analyse("slowest", dataset, session=spark, where="no_such > 1")
+    assert spark.catalog.listTables() == []
 
 
 if __name__ == "__main__":

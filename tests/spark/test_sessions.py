@@ -66,45 +66,6 @@ def test_a_session_says_nothing_on_stderr_and_leaves_nothing_behind(tmp_path: Pa
     assert list(place.iterdir()) == []
 
 
-CONNECTED = """
-import sys
-from pyspark.sql.connect.session import SparkSession
-from kdissect import KdissectError, analyse
-from kdissect.spark.sessions import session
-spark = session()
-assert isinstance(spark, SparkSession)
-for name, where in (("slowest", "api <> 'Metadata'"), ("clients", None)):
-    found = analyse(name, sys.argv[1], session=spark, where=where).to_arrow()
-    print(found.num_rows > 0, found.equals(analyse(name, sys.argv[1], where=where).to_arrow()))
-try:
-    analyse("slowest", sys.argv[1], session=spark, where="no_such > 1")
-except KdissectError as error:
-    print(str(error)[:64])
-print(spark.catalog.listTables())
-spark.stop()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("java")
-def test_spark_connect_gives_the_rows_of_duckdb(tables: Tables, tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason='pip install "pyspark[connect]"')
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECTED, str(tables.of("retries-4.3.1"))],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "SPARK_REMOTE": "local[1]"},
-    )
-    assert done.stdout.splitlines() == [
-        "True True",
-        "True True",
-        "--where 'no_such > 1': [UNRESOLVED_COLUMN.WITH_SUGGESTION] A col",
-        "[]",
-    ], done.stderr
-    assert done.returncode == 0
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_the_command_answers_with_spark_as_with_duckdb() -> None:
