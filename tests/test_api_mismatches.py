@@ -50,7 +50,7 @@ def test_nor_where_the_answer_does_not_decode() -> None:
 @pytest.mark.parametrize(
     ("group", "kept"), [("workers", "workers"), (SCRAM_FIRST, None), ("a\0b", None)]
 )
-def test_where_one_side_fits_names_are_kept_and_what_may_be_a_token_is_not(
+def test_names_are_kept_and_possible_tokens_withheld_if_one_side_fits(
     group: str, kept: str | None
 ) -> None:
     talk = conversation().client(joined(group)).broker(answered(more=b"!"))
@@ -95,7 +95,7 @@ def test_a_client_id_of_a_version_that_is_not_known_stays() -> None:
     )  # fmt: skip
 
 
-def test_bodies_have_sizes_in_place_of_what_is_withheld() -> None:
+def test_withheld_values_of_bodies_are_replaced_by_sizes() -> None:
     record = {"offset": 1, "time_ms": 2, "key": b"k", "value": b"\0", "headers": []}
     body = {"name": "a b", "token": SCRAM_FIRST, "data": b"\xff\0", "rows": [{"x": "=", "n": 5}]}
     assert guarded({**body, "records": [record]}, 1) == {

@@ -91,9 +91,7 @@ def test_no_duration_spans_a_clock_that_was_set_back(by_ns: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize("by_ns", [HOUR_NS, -HOUR_NS, 10 * SECOND_NS, -10 * SECOND_NS, -SECOND_NS])
-def test_one_packet_with_a_wrong_time_costs_what_it_is_part_of_and_nothing_else(
-    by_ns: int, tmp_path: Path
-) -> None:
+def test_single_wrong_time_affects_only_its_exchange(by_ns: int, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     source = random.Random(seed)
     packets = read_packets(NAME)
@@ -188,7 +186,7 @@ def test_a_response_that_took_long_keeps_its_latency_and_one_with_a_wrong_time_h
     assert wrong.column("kind", "problems") == ["clock-step"]
 
 
-def test_what_follows_a_step_is_measured_again() -> None:
+def test_durations_after_a_clock_step_are_measured() -> None:
     talk = conversation(has_acks=False).open().client(request("Heartbeat", 4, 1))
     talk = talk.broker(response("Heartbeat", 4, 1), gap_ns=-HOUR_NS)
     for number in (2, 3):

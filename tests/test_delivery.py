@@ -249,7 +249,7 @@ def ports_of(source: random.Random, count: int) -> list[int]:
 # Properties
 
 
-def test_packets_made_again_give_what_the_capture_gives() -> None:
+def test_rebuilt_packets_yield_the_rows_of_the_capture() -> None:
     capture = [packet for packets in open_captures(str(CAPTURE)) for packet in packets]
     found = found_in(capture, has_payload=True)
     assert values_of(found) == truth()

@@ -48,7 +48,7 @@ def test_nothing_that_controls_a_terminal_is_left(text: str) -> None:
         ("a\u00ad\u3164\u180e", "a\\xad\\u3164\\u180e"),
     ],
 )
-def test_what_cannot_be_seen_is_shown(text: str, shown: str) -> None:
+def test_invisible_characters_are_escaped(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
@@ -88,7 +88,7 @@ def test_lone_surrogates_are_escaped_in_json() -> None:
 @pytest.mark.parametrize(
     "sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\u2212"]
 )
-def test_a_formula_is_one_behind_what_cannot_be_seen(start: str, sign: str) -> None:
+def test_formulas_after_invisible_characters_are_escaped(start: str, sign: str) -> None:
     assert csv_safe(f"{start}{sign}1+1") == f"'{start}{sign}1+1"
 
 

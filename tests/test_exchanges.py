@@ -170,7 +170,7 @@ def test_a_response_whose_request_was_lost_is_an_orphan() -> None:
     }  # fmt: skip
 
 
-def test_an_orphan_says_what_it_may_be_the_likeliest_first() -> None:
+def test_orphan_lists_candidates_most_likely_first() -> None:
     talk = conversation(has_acks=False).client(heartbeat(1)).broker(beaten(1))
     talk = talk.client(heartbeat(2)).broker(beaten(2, 27)).client(heartbeat(3)).broker(beaten(3))
     (orphan,) = [row for row in found_in(talk.lose(6)).rows if row["outcome"] == "orphan"]
@@ -391,7 +391,7 @@ def test_a_response_that_does_not_decode_costs_its_details_only() -> None:
     ]
 
 
-def test_what_a_response_says_before_it_stops_decoding_is_kept() -> None:
+def test_fields_before_a_decode_error_of_a_response_are_kept() -> None:
     body = make_body("Fetch", 11, "response", {"throttle_time_ms": 250, "error_code": 70})
     talk = conversation().client(fetch(1, {0: 5})).broker(response("Fetch", 11, 1, body=body[:-1]))
     assert found_in(talk).columns("throttle_ms", "error_code", "error_count", "wait_ns") == [
@@ -433,7 +433,7 @@ def test_corrupt_records_are_a_problem_and_cost_nothing_else() -> None:
 # Bytes that were not captured
 
 
-def test_a_frame_with_a_hole_is_paired_and_keeps_what_stands_before_the_hole() -> None:
+def test_frame_with_a_hole_is_paired_and_keeps_fields_before_it() -> None:
     talk = conversation(has_acks=False).client(produce(1, b"x" * 4000)).broker(produced(1, 9))
     found = found_in(talk.lose(5))  # the second of three segments
     assert found.columns("outcome", "client_id", "acks", "decode_status") == [
@@ -513,7 +513,7 @@ def test_without_a_known_port_the_side_that_sends_requests_is_the_client() -> No
     assert outcomes(found) == [(1, "answered"), (2, "answered")]
 
 
-def test_what_the_user_says_wins() -> None:
+def test_user_options_win() -> None:
     talk = without_handshake(mirrored(PLAIN_TALK))
     stage = Exchanges(brokers=frozenset({CLIENT_ENDPOINT}))
     assert side_of(found_in(talk, stage)) == [("user", "10.0.0.1", 50_000, 9092, False)]

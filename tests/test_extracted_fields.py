@@ -34,7 +34,7 @@ def test_acks_are_read_with_and_without_a_transactional_id_before_them(version: 
     assert found_in(talk).columns("acks", "transactional_id") == [(-1, None)]
 
 
-def test_what_a_broker_says_of_a_leader_is_in_the_tags_of_produce() -> None:
+def test_leader_hints_are_read_from_tags_of_produce() -> None:
     """Section 8: v10+ has CurrentLeader and NodeEndpoints; -1 says none and create time."""
     endpoint = {"node_id": 2, "host": "b2", "port": 9092, "rack": None}
     partition = {"index": 0, "error_code": 6, "base_offset": -1, "log_append_time_ms": -1,
@@ -55,7 +55,7 @@ def test_what_a_broker_says_of_a_leader_is_in_the_tags_of_produce() -> None:
     ]
 
 
-def test_a_follower_says_who_it_is_in_a_tag() -> None:
+def test_replica_id_of_a_follower_is_read_from_a_tag() -> None:
     """Section 8: Fetch v15+ has ReplicaState in tag 1; without the tag it is a consumer."""
     body = make_body("Fetch", 15, "request", {"replica_state": {"replica_id": 3}})
     assert decode("Fetch", 15, "request", body)["replica_state"] == {

@@ -75,7 +75,7 @@ def test_a_session_goes_on_over_a_new_connection() -> None:
     assert offsets_of(found_in(talk))[2:] == [(0, 10), (1, 20)]
 
 
-def test_what_the_new_connection_says_is_of_the_same_session() -> None:
+def test_session_continues_on_a_new_connection() -> None:
     talk = begun().close().port_reuse().client(fetch(1, (7, 1), {0: 15})).broker(fetched(1, 7, 0))
     talk = talk.close().port_reuse(client_isn=3_000_000_000).client(fetch(1, (7, 2)))
     found = found_in(talk.broker(fetched(1, 7, 0, 1)))
@@ -108,7 +108,7 @@ def test_the_epoch_wraps_to_1() -> None:
     assert offsets_of(found_in(talk))[2:] == [(0, 10), (1, 20)]
 
 
-def test_a_fetch_without_session_has_only_what_it_says() -> None:
+def test_fetch_without_session_has_only_its_own_positions() -> None:
     """Section 8: id 0, epoch -1 is a full fetch without session."""
     talk = begun().client(fetch(2, (0, -1), {0: 11})).broker(fetched(2, 0, 0, 1))
     assert offsets_of(found_in(talk))[2:] == [(0, 11), (1, None)]

@@ -42,7 +42,7 @@ def test_tables_with_payload_are_for_their_owner_only(tmp_path: Path) -> None:
         assert {mode_of(path) for path, _ in written.values()} == {mode}
 
 
-def test_a_slice_is_for_its_owner_only_and_says_what_is_in_it(
+def test_slice_is_readable_by_its_owner_only_and_reports_its_contents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by_command, by_function = tmp_path / "one.pcapng", tmp_path / "two.pcapng"

@@ -159,7 +159,7 @@ REQUEST = b"a whole request"
 RESPONSE = b"a whole response"
 
 
-def test_a_frame_is_what_its_size_field_says() -> None:
+def test_frame_length_follows_its_size_field() -> None:
     (one,) = cut(conversation().client(frame(REQUEST))).frames
     assert (one.direction, one.position, one.size, one.data, one.missing) == (0, 0, 15, REQUEST, 0)
     time_ns = START_NS + 3 * STEP_NS
@@ -248,7 +248,7 @@ def test_few_bytes_are_asked_about_when_no_more_come() -> None:
     assert probe.asked == [frame(b"abc")]
 
 
-def test_what_the_probe_ignores_is_skipped_without_a_problem() -> None:
+def test_bytes_that_the_probe_ignores_are_skipped_without_a_problem() -> None:
     done = cut(conversation().client(b"\x16\x03\x01" + b"t" * 500, b"more"), ScriptedProbe(IGNORE))
     assert done.frames == []
     assert done.counts == [((0, 0), (507, 0))]
@@ -306,7 +306,7 @@ def test_a_hole_right_behind_a_frame_loses_the_next() -> None:
     assert [(problem.kind, problem.bytes) for problem in done.problems] == [("resync", 0)]
 
 
-def test_a_hole_in_a_size_field_skips_what_there_is_of_it() -> None:
+def test_hole_in_a_size_field_skips_its_captured_bytes() -> None:
     done = Cut(bare(marked(b"one one one") + b"\x00\x00", 7, marked(b"two")), Frames(MarkProbe()))
     assert done.bodies() == [MARK + b"one one one", MARK + b"two"]
     assert done.counts == [((19 + 11, 0), (2, 0))]
@@ -360,7 +360,7 @@ def test_old_failures_are_forgiven_after_many_frames() -> None:
     assert "not-frames" not in done.kinds
 
 
-def test_a_frame_that_the_end_cuts_off_comes_out_with_what_there_is() -> None:
+def test_frame_truncated_by_the_end_is_emitted_with_its_captured_bytes() -> None:
     done = cut(conversation().client(frame(b"x" * 100)[:54]))
     assert done.rows == [Row(0, 0, b"x" * 50, 50, 4, -1)]
     assert done.frames[0].end_time_ns == -1
@@ -373,7 +373,7 @@ def test_part_of_a_size_field_at_the_end_is_skipped() -> None:
     assert done.counts == [((19, 0), (2, 0))]
 
 
-def test_what_incomplete_frames_hold_together_has_a_limit() -> None:
+def test_bytes_of_all_incomplete_frames_are_bounded() -> None:
     pieces = (frame(b"x" * 300)[:104], b"x" * 100, b"x" * 100, frame(b"next"))
     done = Cut(bare(*pieces), Frames(Probe(), max_held=250))
     assert done.rows == [Row(0, 0, b"x" * 200, 100, 1, 3), Row(0, 304, b"next", 0, 4, 4)]
@@ -474,7 +474,7 @@ def searched(probe: Probe, *pieces: bytes | int) -> tuple[Cut, Frames]:
 
 
 @pytest.mark.parametrize(("size", "each"), [(1, 1), (100, 9), (1448, 60), (1448, STEPS_EACH)])
-def test_looks_at_what_waits_are_paid_for_by_the_bytes_that_come(size: int, each: int) -> None:
+def test_search_work_is_bounded_by_incoming_bytes(size: int, each: int) -> None:
     pieces = [b"x" * size] * min(1_000, 3 * WINDOW // size)
     probe = BusyProbe(each)
     done, frames = searched(probe, *pieces)
@@ -500,7 +500,7 @@ def test_few_bytes_are_looked_at_with_every_segment_more_when_an_eighth_has_come
     assert sum(grown) < (MORE_SHARE + 2) * grown[-1]
 
 
-def test_the_last_look_has_what_was_saved_up_and_a_little_more() -> None:
+def test_final_search_may_use_the_saved_budget_and_a_little_more() -> None:
     probe = BusyProbe(STEPS_EACH)
     searched(probe, *[b"x" * 1448] * 400)
     span = 400 * 1448
@@ -510,14 +510,14 @@ def test_the_last_look_has_what_was_saved_up_and_a_little_more() -> None:
     assert rich.limits[-1] == FIRST_STEPS + LAST_EACH * 30 * 1448 or rich.limits[-1] > FIRST_STEPS
 
 
-def test_tiny_segments_count_with_what_they_cost() -> None:
+def test_tiny_segments_count_with_their_overhead() -> None:
     probe = BusyProbe()
     searched(probe, *[b"x"] * (MAX_COST // EVENT_COST + 3_000))
     # Beyond it only as long as a look is put off.
     assert max(probe.spans) <= (1 + 1 / MORE_SHARE) * MAX_COST / EVENT_COST + 1
 
 
-def test_where_nothing_is_searched_any_more_what_waits_is_skipped() -> None:
+def test_waiting_bytes_are_skipped_when_the_search_ends() -> None:
     probe = MarkProbe()
     frames = Frames(probe)
     frames.searches = False

@@ -53,7 +53,7 @@ def test_a_join_response_has_its_type_from_the_request() -> None:
     assert guessed["metadata"]["undecoded"] == 13
 
 
-def test_what_no_event_tells_is_not_decoded() -> None:
+def test_fields_without_an_event_are_not_decoded() -> None:
     (exchange,) = found_in(joined("connect", "of my own")).exchanges
     assert exchange.request_frame
     assert exchange.response_frame
@@ -65,7 +65,7 @@ def test_what_no_event_tells_is_not_decoded() -> None:
     assert part == whole
 
 
-def test_what_one_connection_learnt_the_others_know() -> None:
+def test_group_protocols_are_shared_between_connections() -> None:
     talk = joined("connect", "of my own").close().port_reuse()
     assert assignments(found_in(synced(talk))) == ["sink:0", "sink:0"]
 

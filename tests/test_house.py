@@ -46,7 +46,7 @@ def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_printed_page_is_what_the_code_prints(name: str) -> None:
+def test_printed_pages_are_up_to_date(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == PAGES[name](), "run make docs"
 
 
@@ -171,7 +171,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert f"## {kdissect.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     failures = []
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()

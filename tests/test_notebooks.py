@@ -62,7 +62,7 @@ def test_rebalances_are_the_generations_that_the_broker_gave() -> None:
 
 
 @pytest.mark.slow
-def test_upgrade_finds_who_sent_what_is_gone() -> None:
+def test_upgrade_finds_clients_that_use_removed_versions() -> None:
     told = found(
         "upgrade",
         '[upgrade[upgrade["verdict"] != "broker"][["client", "api", "api_version", "oldest",'

@@ -208,7 +208,7 @@ def test_responses_belong_to_the_oldest_request_that_gets_one() -> None:
     assert found.column("topic", "partitions") == ["b", "d", "a", "c", "e"]
 
 
-def test_what_is_not_answered_is_unanswered() -> None:
+def test_requests_without_response_are_unanswered() -> None:
     found = found_in(asked(conversation(), REQUESTS["Fetch"]).close())
     assert shortly(found) == [("Fetch", "unanswered", None, "ok")]
 
@@ -313,7 +313,7 @@ def test_more_requests_than_the_limit_are_let_go() -> None:
     assert found.column("kind", "problems") == ["pending-limit"] * 2
 
 
-def test_a_cut_frame_keeps_what_was_captured() -> None:
+def test_truncated_frame_keeps_its_captured_bytes() -> None:
     talk = answered(asked(conversation(), fetch("orders", 70)), fetched(SET * 20))
     found = found_in(talk.cut(30))
     assert found.columns("api", "outcome", "decode_status") == [("Fetch", "answered", "damaged")]

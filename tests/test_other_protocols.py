@@ -95,7 +95,7 @@ def test_first_bytes_of_either_side_name_the_protocol(
         b"\x4a\0\0\1\n8.0.39\0",
     ],
 )  # fmt: skip
-def test_what_is_not_certain_has_no_name(first: bytes) -> None:
+def test_uncertain_protocols_have_no_name(first: bytes) -> None:
     assert foreign_protocol(first, 0, len(first)) == ""
 
 

@@ -81,7 +81,7 @@ def test_columns_are_those_asked_for_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_column_alone_is_what_it_is_beside_the_others(table: str) -> None:
+def test_every_column_has_the_same_values_alone_and_with_others(table: str) -> None:
     whole = rows_of(table)
     for column in TABLES[table].columns[::5]:
         assert rows_of(table, columns=[column.name]) == [
@@ -168,7 +168,7 @@ def test_rows_do_not_depend_on_the_size_of_batches(batch_rows: int) -> None:
         ),
     ],
 )
-def test_what_cannot_be_asked_is_said(asked: Row, text: str) -> None:
+def test_invalid_requests_are_reported(asked: Row, text: str) -> None:
     with pytest.raises(KdissectError, match=text):
         read(CAPTURE, **asked).to_arrow()
 
@@ -187,7 +187,7 @@ def test_a_run_refuses_tables_and_columns_that_are_not_there() -> None:
         Run(CAPTURE, Options(tables=("errors",), columns={"errors": ["code", "nothing"]}))
 
 
-def test_what_is_no_capture_is_a_capture_error(tmp_path: Path) -> None:
+def test_files_that_are_no_captures_raise_capture_error(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"hello world, hello world")
     for source in (str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap"), [], str(tmp_path)):
         with pytest.raises(CaptureError):
@@ -322,7 +322,7 @@ def test_writing_gives_a_file_for_each_table(tmp_path: Path) -> None:
     assert balance == run_all(CAPTURE)[1]
 
 
-def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+def test_written_tables_equal_read_tables(tmp_path: Path) -> None:
     write(CAPTURE, tmp_path, tables=tuple(TABLES), payload=True)
     whole, _ = run_all(CAPTURE, payload=True)
     for name in TABLES:

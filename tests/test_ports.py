@@ -181,7 +181,7 @@ def plain(api: str, version: int, correlation_id: int, body: bytes) -> bytes:
 ODD = b"\0\1\2"  # no body of anything
 
 
-def test_what_only_could_be_requests_is_no_kafka() -> None:
+def test_bytes_that_only_resemble_requests_are_not_kafka() -> None:
     talk = conversation()
     for number in range(40):
         talk = talk.client(plain("Produce", 5, number, ODD)).broker(sized(b"\0\0\0\1" + ODD))
@@ -364,7 +364,7 @@ TALK = conversation().client(HEARTBEAT).broker(ANSWER)
 
 
 @pytest.mark.parametrize("where", ["9092", "10.0.0.9:9092"])
-def test_what_is_spoken_somewhere_is_told(where: str) -> None:
+def test_configured_protocol_of_an_endpoint_is_used(where: str) -> None:
     broker = ("user", BROKER_PORT)
     for word, protocol, apis in (
         ("kafka", "kafka", ["Heartbeat"]),
@@ -398,7 +398,7 @@ def flow_of(talk: Conversation) -> bytes:
     return segment.flow
 
 
-def test_the_side_that_is_told_is_the_broker_whoever_opened() -> None:
+def test_configured_broker_side_wins_over_the_opener() -> None:
     swapped = asked(TALK, decode_as=["50000=kafka"])
     assert swapped[0] == [("kafka", "user", 50_000)]
     assert asked(TALK, brokers=["10.0.0.1:50000"])[0][0][1:] == ("user", 50_000)

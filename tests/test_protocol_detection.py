@@ -114,7 +114,7 @@ def test_after_a_hole_requests_and_responses_are_found_again() -> None:
     assert outcomes == dict.fromkeys(range(20), "answered") | {5: "orphan", 12: None}
 
 
-def test_a_hole_in_both_directions_costs_what_was_in_it() -> None:
+def test_hole_in_both_directions_loses_only_its_exchanges() -> None:
     talk = heartbeats(20)
     found = found_in(talk.lose(*range(3 + 4 * 5 + 1, 3 + 4 * 8 + 1)))
     assert found.columns("correlation_id", "outcome") == [
@@ -166,7 +166,7 @@ def test_of_a_frame_with_a_hole_in_its_size_field_nothing_is_seen() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=8), st.data())
-def test_what_was_seen_lies_between_the_holes(
+def test_window_lists_captured_parts_between_holes(
     parts: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     end = sum(map(sum, parts)) + data.draw(st.integers(0, 3))

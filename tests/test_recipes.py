@@ -27,7 +27,7 @@ def test_there_is_a_recipe_for_each_of_these() -> None:
 
 
 @pytest.mark.parametrize(("file", "text"), STEPS, ids=[file for file, _ in STEPS])
-def test_a_step_names_a_file_and_what_is_in_it(file: str, text: str) -> None:
+def test_every_recipe_step_names_existing_code(file: str, text: str) -> None:
     content = place_of(ROOT / file).read_text()
     missing = [name for name in IDENTIFIER.findall(text) if not re.search(rf"\b{name}\b", content)]
     assert missing == []

@@ -97,7 +97,7 @@ def test_many_batches_together_have_a_limit_too() -> None:
     )
 
 
-def test_what_is_unpacked_is_charged_to_the_budget() -> None:
+def test_decompressed_bytes_are_charged_to_the_budget() -> None:
     for data, cost in ((GOOD, 0), (make_batch([make_record(None, bytes(90))], codec=GZIP), 99)):
         budget = Budget(1000, 10)
         (batch,) = scan_batches(data, 0, len(data)).batches

@@ -46,7 +46,7 @@ def test_the_bytes_skipped_before_the_first_frame_are_told() -> None:
     assert row["kind"] == "resync"
 
 
-def test_requests_larger_than_what_is_held_are_found() -> None:
+def test_requests_larger_than_the_search_buffer_are_found() -> None:
     found = found_in(pipelined(3, WINDOW + 5000).start_late(4))
     assert answered(found) == [2, 3]
 
@@ -136,7 +136,7 @@ def test_bytes_that_are_never_found_to_be_frames_are_counted() -> None:
     ]
 
 
-def test_the_end_of_a_connection_is_told_of_by_what_is_there() -> None:
+def test_requests_at_the_captured_end_of_a_connection_are_found() -> None:
     # One request that ends nowhere near its segment's end, and nothing behind it.
     tail = produce(1, b"x" * 4000)[-700:]
     talk = conversation(has_acks=False).client(bytes(10), tail + heartbeat(2) + heartbeat(3)[:9])

@@ -266,7 +266,7 @@ def in_sql(node: ast.AST) -> Iterator[str]:
         yield ast.unparse(node)
 
 
-def test_no_module_can_run_what_it_reads() -> None:
+def test_no_module_can_execute_its_input() -> None:
     assert found(imports) == IMPORTS_WITH_A_REASON
     assert found(run_calls) == CALLS_WITH_A_REASON
 
@@ -284,7 +284,7 @@ def test_directories_of_others_are_read_by_descriptor_or_for_a_reason() -> None:
     assert of_directories == {*READS_WITH_A_REASON}
 
 
-def test_in_sql_stands_nothing_but_what_is_declared_quoted_or_checked() -> None:
+def test_sql_contains_only_declared_quoted_or_checked_text() -> None:
     assert found(in_sql) == IN_SQL
 
 
@@ -315,7 +315,7 @@ def test_in_sql_stands_nothing_but_what_is_declared_quoted_or_checked() -> None:
         (in_sql, "'SELECT {} FROM t'.format(name)", "'SELECT {} FROM t'.format(name)"),
     ],
 )
-def test_each_rule_finds_what_it_is_for(
+def test_each_rule_finds_its_target(
     look: Callable[[ast.AST], Iterator[str]], code: str, what: str
 ) -> None:
     assert what in {one for node in ast.walk(ast.parse(code)) for one in look(node)}
@@ -332,7 +332,5 @@ def test_each_rule_finds_what_it_is_for(
         (in_sql, "f'{count} rows from the capture'"),
     ],
 )
-def test_no_rule_finds_what_is_harmless(
-    look: Callable[[ast.AST], Iterator[str]], code: str
-) -> None:
+def test_no_rule_flags_harmless_code(look: Callable[[ast.AST], Iterator[str]], code: str) -> None:
     assert not {one for node in ast.walk(ast.parse(code)) for one in look(node)}

@@ -80,7 +80,7 @@ def test_without_an_answer_to_api_versions_the_name_is_the_number() -> None:
     assert apis_of(middle) == ["api-501", "api-502"]
 
 
-def test_what_was_asked_before_the_answer_keeps_its_number_and_what_follows_has_the_name() -> None:
+def test_vendor_name_applies_to_requests_after_api_versions_only() -> None:
     talk = asked(conversation().open(), 501, 1)
     talk = asked(versions(talk, AUTOMQ_BROKER, 3, 2), 501, 3)
     assert apis_of(talk.close()) == ["api-501", "AutoMQ-CreateStreams"]
@@ -99,7 +99,7 @@ def test_the_last_answer_counts_and_one_with_an_error_does_not() -> None:
     ]  # fmt: skip
 
 
-def test_the_key_is_in_its_column_whatever_the_name() -> None:
+def test_api_key_column_is_independent_of_the_name() -> None:
     talk = asked(versions(conversation().open(), AUTOMQ_BROKER, 4, 1), 601, 2).close()
     found = found_in(talk)
     columns = ("api_key", "api", "decode_status", "error")

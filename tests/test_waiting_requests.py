@@ -59,7 +59,7 @@ def test_a_request_is_found_by_its_id_as_by_a_look_at_each(seed: int, ids: int) 
             drop_pending(state, source.randrange(state.pending_head, len(state.pending) + 1))
 
 
-def test_what_waits_no_longer_is_not_remembered_by_its_id() -> None:
+def test_ids_of_completed_requests_are_forgotten() -> None:
     state = ConnectionState(CONNECTION)
     for number in range(5_000):
         state.pending.append(exchange_of(number))

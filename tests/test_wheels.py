@@ -177,7 +177,7 @@ def documents(name: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml"])
-def test_kubernetes_accepts_what_is_deployed(name: str) -> None:
+def test_kubernetes_accepts_the_deployed_manifests(name: str) -> None:
     validator = pytest.importorskip(
         "kubernetes_validate", reason="pip install kubernetes-validate: Kubernetes' schemas"
     )

@@ -106,7 +106,7 @@ def test_the_group_of_an_offset_fetch_is_the_first(version: int, topics: list[Ro
 
 
 @pytest.mark.parametrize("api", ["DescribeGroups", "ConsumerGroupDescribe"])
-def test_who_asks_for_several_groups_asks_for_the_first(api: str) -> None:
+def test_request_for_several_groups_has_the_first_as_group_id(api: str) -> None:
     asked = {"DescribeGroups": "groups", "ConsumerGroupDescribe": "group_ids"}[api]
     for version in versions(api):
         assert told(api, version, ("group_id",), **{asked: ["g", "h"]}) == ("g",)

@@ -124,7 +124,7 @@ def longer(pairs: list[Measured]) -> list[int]:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_what_a_client_waited_longer_is_the_time_until_its_threads_ran(name: str) -> None:
+def test_client_side_excess_latency_is_thread_scheduling(name: str) -> None:
     pairs = warm(name)
     assert len(pairs) > 25
     assert max(longer(pairs)) < (CALM_TURNS_NS if name == CALM else TURNS_NS)
@@ -151,7 +151,7 @@ def test_it_is_the_same_for_long_and_short_exchanges() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
-def test_percentiles_are_the_clients_within_what_it_waited_longer(share: float) -> None:
+def test_percentiles_match_the_clients_within_its_excess_latency(share: float) -> None:
     for name in CAPTURES:
         pairs = warm(name)
         client = percentile([pair.client_ns for pair in pairs], share)

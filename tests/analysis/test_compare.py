@@ -70,7 +70,7 @@ def by_name(found: kdissect.Comparison) -> dict[tuple[Any, ...], dict[str, Any]]
     return {(row["api"], row["measure"], row["what"]): row for row in found.table.to_pylist()}
 
 
-def test_what_changed_is_told_and_nothing_else(sides: tuple[Path, Path, Path]) -> None:
+def test_only_changes_are_reported(sides: tuple[Path, Path, Path]) -> None:
     rows = by_name(kdissect.compare(sides[0], sides[2], of=["latency"]))
     assert {key: row["verdict"] for key, row in rows.items()} == {
         ("Produce", "latency", "p50"): "slower",
@@ -232,7 +232,7 @@ def test_clients_of_the_same_time_are_compared_second_by_second(tmp_path: Path) 
     assert told["ratio"] == pytest.approx(1.2, rel=0.05)
 
 
-def test_what_two_times_differ_by_is_within_what_slow_spells_do(tmp_path: Path) -> None:
+def test_differences_within_slow_spells_are_not_reported(tmp_path: Path) -> None:
     """The same two clients, one an hour later: a fifth is less than spells of 10 s make."""
     random = np.random.default_rng(6)
     sent, latency = latencies(random, SECONDS, memory_s=10, a_second=20)
@@ -269,7 +269,7 @@ def test_what_two_times_differ_by_is_within_what_slow_spells_do(tmp_path: Path) 
         ({"at": "+9s", "window": 1000}, "windows of 1e-06 s are too many"),
     ],
 )
-def test_what_cannot_be_compared_is_an_error(
+def test_incomparable_sides_are_an_error(
     options: dict[str, Any], said: str, quickstart: Path
 ) -> None:
     with pytest.raises(KdissectError, match=said):

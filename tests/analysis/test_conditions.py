@@ -18,7 +18,7 @@ ROWS = {
 }
 
 
-def test_others_are_left_out_with_what_tables_have_of_them(tmp_path: Path) -> None:
+def test_excluded_exchanges_disappear_from_all_tables(tmp_path: Path) -> None:
     with tables_of(tmp_path, "api = 'Fetch'", **ROWS) as engine:
         for name in ("exchanges", *OF_EXCHANGES):
             for asked, ids in ((name, [2]), (EVERY + name, [1, 2])):

@@ -36,7 +36,7 @@ def test_the_worst_risk_is_told(sent: Sent, said: str, tmp_path: Path) -> None:
     assert risk(sent, tmp_path) == said
 
 
-def test_what_was_not_decoded_is_not_judged(tmp_path: Path) -> None:
+def test_undecoded_batches_are_not_judged(tmp_path: Path) -> None:
     sent = Sent().add(0, 0)
     sent.rows["batches"].clear()
     assert risk(sent, tmp_path) == "unknown: batches were not decoded"

@@ -126,7 +126,7 @@ def unnamed(served: Served) -> Served:
     return served
 
 
-def test_a_fetch_session_that_is_left_has_lost_what_it_held(tmp_path: Path) -> None:
+def test_abandoned_fetch_session_loses_its_partitions(tmp_path: Path) -> None:
     served = unnamed(Served("Fetch").add(0, "A").add(1, "A", None)).add(4, "B")
     assert served.shown(tmp_path) == [
         ("fetch", "unanswered", 3010 * MS, 3010 * MS, 1, 1, 0, "A:1", "A:1", "B:2")
@@ -172,7 +172,7 @@ def test_a_fetch_that_waited_at_the_broker_that_refuses_says_nothing(tmp_path: P
     assert [row[2] for row in served.shown(tmp_path)] == [8010 * MS]
 
 
-def test_what_an_incremental_fetch_does_not_mention_is_well(tmp_path: Path) -> None:
+def test_partitions_omitted_by_an_incremental_fetch_are_healthy(tmp_path: Path) -> None:
     served = Served("Fetch").add(0, "A", FENCED).add(1, "A")
     unmentioned = {**served.rows["partitions"][1], "error_code": None}
     served.rows["partitions"][1] = unmentioned
@@ -227,7 +227,7 @@ def expected(events: list[tuple[float, str, int, str]], quiet_s: float) -> list[
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_any_course_of_events_gives_what_the_rule_says(number: int, tmp_path: Path) -> None:
+def test_any_sequence_of_events_follows_the_rule(number: int, tmp_path: Path) -> None:
     random = Random(f"{SEED} {number}")
     served, events, at = Served(), [], 0.0
     for _ in range(80):

@@ -35,7 +35,7 @@ USED = ("quickstart", "cluster-3.9.1", "retries-2.8.2", "transactions-2.8.2", "g
 
 
 @pytest.mark.slow
-def test_the_printed_files_are_what_the_expressions_print_today() -> None:
+def test_committed_evidence_matches_the_expressions() -> None:
     there = {path.name: path.read_text() for path in DIRECTORY.iterdir()}
     assert there == files(), "run python -m tools.print_evidence"
 
@@ -107,7 +107,7 @@ def test_tables_are_the_same_from_memory_and_from_files(limit: int) -> None:
     assert not directory.exists()
 
 
-def test_kept_tables_go_when_nobody_asks() -> None:
+def test_kept_tables_are_removed_when_no_longer_referenced() -> None:
     with KeptTables({"errors": ["exchange_id"]}, 0) as kept:
         kept.add("errors", kept_batch(10))
         made = kept.made
@@ -116,7 +116,7 @@ def test_kept_tables_go_when_nobody_asks() -> None:
     assert not made.exists()
 
 
-def test_what_takes_more_memory_is_asked_once_more(
+def test_query_out_of_memory_is_retried_with_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(CAPTURES / "groups-4.3.1.pcapng", tmp_path, tables=list(columns_needed()))
@@ -187,7 +187,9 @@ PRODUCE = api("Produce")
         (look(api("SomethingNew", versions=[0])), []),
     ],
 )  # fmt: skip
-def test_only_what_may_find_something_is_asked(seen: Context, names: list[str]) -> None:
+def test_only_evidence_with_a_chance_of_findings_is_queried(
+    seen: Context, names: list[str]
+) -> None:
     assert wanted(seen) == names
     assert wanted(seen, is_all=True) == (list(GATES) if seen.summary.apis else [])
 

@@ -51,7 +51,7 @@ def page_of(capture: Path, *options: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_the_page_names_what_happened(name: str) -> None:
+def test_page_reports_the_staged_incident(name: str) -> None:
     found = page_of(CAPTURES / name)["findings"]
     assert isinstance(found, list)
     worse = {one["id"]: one["text"] for one in found if one["severity"] != NOTICE}
@@ -78,7 +78,7 @@ def test_every_capture_has_findings(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2_000, 5_000, 30_000])
-def test_a_capture_that_is_cut_off_has_findings_of_what_is_there(size: int, tmp_path: Path) -> None:
+def test_truncated_capture_has_findings_of_its_complete_part(size: int, tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes((CAPTURES / "retries-2.8.2.pcapng").read_bytes()[:size])
     content = page_of(cut)

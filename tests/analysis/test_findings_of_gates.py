@@ -15,7 +15,7 @@ from tests.recovery.talks import CAPTURES
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
-def test_the_page_has_what_asking_all_has(name: str) -> None:
+def test_default_page_equals_the_page_of_all_analyses(name: str) -> None:
     asked, every = (
         [(one.id, one.severity, one.text) for one in found if one.severity != NOTICE]
         for found in (
@@ -36,7 +36,7 @@ def place(topic: str = "orders", partition: int = 0, **more: int) -> dict[str, o
     return {"topic": topic, "partition": partition, **more}
 
 
-def test_a_group_is_behind_by_what_it_has_not_committed() -> None:
+def test_group_lag_counts_uncommitted_records() -> None:
     """A client that fetches ahead leaves nothing behind its fetches."""
     ahead = place(fetch_offset=4_990, record_count=10, high_watermark=5_000)
     assert counted("partitions", ahead, place(committed_offset=4_000)).most_behind == 1_000
@@ -47,7 +47,7 @@ def test_a_group_is_behind_by_what_it_has_not_committed() -> None:
     assert counted("partitions", left).most_behind == 4_890
 
 
-def test_the_end_is_where_what_was_produced_last_begins() -> None:
+def test_log_end_follows_the_last_produced_batch() -> None:
     produced = place(base_offset=700, record_count=10, record_bytes=900)
     committed = place(committed_offset=200)
     assert counted("partitions", produced, committed).most_behind == 500

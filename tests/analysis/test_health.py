@@ -39,7 +39,7 @@ def unused(number: int, **more: Any) -> Row:
     return link(number, protocol="none", **none, **more)
 
 
-def test_connections_are_counted_by_what_became_of_them(tmp_path: Path) -> None:
+def test_connections_are_counted_by_outcome(tmp_path: Path) -> None:
     connections = [
         link(1, 0, 2, rst_by="client", retransmitted_segments_to_broker=3,
              network_lost_bytes_to_broker=200, zero_windows_to_client=2,

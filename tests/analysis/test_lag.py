@@ -59,7 +59,7 @@ def chosen(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[column] for column in columns) for row in rows]
 
 
-def test_lag_is_what_is_not_committed_and_undelivered_what_nobody_asked_for(
+def test_lag_is_uncommitted_and_undelivered_is_unfetched(
     tmp_path: Path,
 ) -> None:
     wire = Wire().produce(1, 0, 10).fetch(2, 0, 10).fetch(2.1, 10).commit(2.2, 4)
@@ -73,7 +73,7 @@ def test_lag_is_what_is_not_committed_and_undelivered_what_nobody_asked_for(
     }  # fmt: skip
 
 
-def test_what_an_open_transaction_keeps_from_a_group_is_held_back(tmp_path: Path) -> None:
+def test_records_of_open_transactions_are_counted_as_held_back(tmp_path: Path) -> None:
     wire = Wire().produce(1, 0, 10).commit(2, 4).fetch(2.1, 4, 10, last_stable_offset=4)
     wire.produce(3, 10, 2).fetch(4, 4, 12, last_stable_offset=4).fetch(5, 4, 12)
     wire.fetch(6, 4, 12, last_stable_offset=12)
@@ -99,7 +99,7 @@ def test_lag_of_a_consumer_that_died_goes_on_growing(tmp_path: Path) -> None:
     ]
 
 
-def test_what_was_not_seen_is_not_known(tmp_path: Path) -> None:
+def test_uncaptured_ends_are_null(tmp_path: Path) -> None:
     # Nothing committed; nobody said where the partition ends; nothing of what waits was seen.
     assert chosen(Wire().fetch(1, 3, 9, group="g").rows(tmp_path), "lag", "undelivered") == [
         (None, 6)
@@ -131,7 +131,7 @@ def test_a_client_id_of_two_groups_names_none_of_them(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_fetch_brought_is_delivered(tmp_path: Path) -> None:
+def test_fetched_records_count_as_delivered(tmp_path: Path) -> None:
     wire = Wire().fetch(1, 3, 9, stamped_s=0.5).commit(1.1, 3)
     columns = ("delivered_offset", "undelivered", "uncommitted", "lag")
     assert chosen(wire.rows(tmp_path), *columns) == [(9, 0, 6, 6)]
@@ -149,7 +149,7 @@ def test_the_latest_are_the_largest_first(tmp_path: Path) -> None:
     assert chosen(rows, "group_id", "lag") == [("g", 6), ("h", 4)]
 
 
-def test_what_was_committed_in_real_captures_is_what_clients_say() -> None:
+def test_commits_of_real_captures_match_the_clients() -> None:
     for name in ("groups-4.3.1", "cluster-4.3.1", "groups-0.10.2.2"):
         truth = json.loads(Path(f"captures/{name}.json").read_text())
         told: dict[tuple[str, str, int], int] = defaultdict(int)

@@ -34,7 +34,7 @@ def test_percentiles_are_between_the_exchanges_next_to_them(tmp_path: Path) -> N
     assert found == [51, 91, 96, 100, 100.9, 101]
 
 
-def test_the_slowest_come_first_and_what_was_not_answered_does_not_count(tmp_path: Path) -> None:
+def test_slowest_come_first_and_unanswered_requests_do_not_count(tmp_path: Path) -> None:
     exchanges = [
         exchange(1, "Produce", 5),
         exchange(2, "Fetch", 500, wait_ns=400 * MS, work_ns=100 * MS),
@@ -114,9 +114,7 @@ def test_a_condition_chooses_the_exchanges(tmp_path: Path) -> None:
         ({"where": "nonsense ="}, "--where 'nonsense =': Parser Error"),
     ],
 )
-def test_what_is_not_known_is_an_error(
-    tmp_path: Path, options: dict[str, object], said: str
-) -> None:
+def test_unknown_names_are_an_error(tmp_path: Path, options: dict[str, object], said: str) -> None:
     with pytest.raises(KdissectError, match=said):
         kdissect.analyse("latency", write_tables(tmp_path), **options)
 
@@ -126,7 +124,7 @@ def test_there_are_only_some_questions() -> None:
         kdissect.analyse("meaning", QUICKSTART)
 
 
-def test_a_capture_gives_what_its_tables_give(tmp_path: Path) -> None:
+def test_capture_and_its_tables_give_equal_answers(tmp_path: Path) -> None:
     kdissect.write(QUICKSTART, tmp_path / "tables")
     of_capture = kdissect.analyse("latency", QUICKSTART, by=["api", "client"])
     of_tables = kdissect.analyse("latency", tmp_path / "tables", by=["api", "client"])

@@ -72,7 +72,7 @@ def test_acks_1_at_the_same_leader_is_not_touched(slow_follower: Incident) -> No
     assert row["max_ns"] < max(map(took_ns, records)) < PAUSE_NS / 2
 
 
-def test_latency_by_broker_is_what_the_client_waited_for_each_partition(
+def test_latency_by_broker_matches_the_clients_wait_per_partition(
     slow_leader: Incident,
 ) -> None:
     rows = slow_leader.asked("latency", "client_id = 'stock-writer' and api = 'Produce'",
@@ -104,7 +104,7 @@ def test_the_slowest_work_is_all_of_the_leader_that_stood_still(slow_leader: Inc
     assert all(row["work_ns"] > PAUSE_NS / 2 - 100 * MS for row in slowest)
 
 
-def test_who_needs_all_copies_waits_for_the_follower_that_lags(lagging: Incident) -> None:
+def test_acks_all_waits_for_the_lagging_follower(lagging: Incident) -> None:
     rows = lagging.asked("acks", by=["client"])
     (row,) = (row for row in rows if row["client"] == "strict-waits" and row["slow"])
     assert (row["follower"], row["given_up"], row["failed"]) == (3, 0, 0)
@@ -114,7 +114,7 @@ def test_who_needs_all_copies_waits_for_the_follower_that_lags(lagging: Incident
     assert row["max_ns"] > pause["end_ns"] - record["sent_ns"] - CLIENT_NS
 
 
-def test_who_needs_two_waits_until_the_follower_is_given_up(lagging: Incident) -> None:
+def test_min_isr_two_waits_until_the_follower_leaves_the_isr(lagging: Incident) -> None:
     rows = lagging.asked("acks", by=["client"])
     (row,) = (row for row in rows if row["client"] == "relaxed-goes-on" and row["slow"])
     assert (row["follower"], row["given_up"]) == (3, 1)
@@ -134,7 +134,7 @@ def test_who_needs_two_waits_until_the_follower_is_given_up(lagging: Incident) -
     assert max(map(took_ns, after)) < 2 * CLIENT_NS
 
 
-def test_who_comes_when_too_few_are_in_sync_is_refused_until_they_are(lagging: Incident) -> None:
+def test_produce_is_rejected_while_too_few_replicas_are_in_sync(lagging: Incident) -> None:
     (row,) = lagging.asked("errors", "client_id = 'strict-refused' and api = 'Produce'",
                            by=["error", "client", "topic"])  # fmt: skip
     assert (row["error"], row["topic"], row["is_retriable"]) == (

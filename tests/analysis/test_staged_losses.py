@@ -52,7 +52,7 @@ def test_a_lost_answer_is_one_copy_with_sequence_numbers_and_two_without(
         assert 0 < took_ns(record) - row["until_success_ns"] < CLIENT_NS
 
 
-def test_delivery_says_who_wrote_twice_what_the_auditor_read_twice(
+def test_delivery_names_producers_of_duplicates_found_by_the_auditor(
     lost_answers: Incident,
 ) -> None:
     found = {

@@ -49,7 +49,7 @@ def test_ranges_leave_their_end_out_and_may_be_open() -> None:
 
 
 @pytest.mark.parametrize("text", ["14:75", "2026-02-31", "25:00", "2026-01-01T9", "noon", "+9"])
-def test_what_is_no_moment_is_an_error(text: str) -> None:
+def test_invalid_time_expressions_are_an_error(text: str) -> None:
     with pytest.raises(KdissectError, match="is no moment: write moments like 14:05"):
         moment_of(text, FIRST, LAST)
 

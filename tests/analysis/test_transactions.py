@@ -106,7 +106,7 @@ def test_a_marker_ends_it_without_a_consumer_of_read_committed(tmp_path: Path) -
     assert [row[:3] for row in late] == [("timed out", 7000 * MS, None)]
 
 
-def test_whoever_did_not_see_the_coordinator_did_not_see_the_end(tmp_path: Path) -> None:
+def test_without_the_coordinator_the_outcome_of_a_transaction_is_unknown(tmp_path: Path) -> None:
     """Capture of a broker without the coordinator: the producer may have aborted elsewhere."""
     steps = Steps().add(2, "Produce").read(12, 0, is_aborted=True).mark(13, offset=3, written_s=8)
     assert [row[:2] for row in steps.shown(tmp_path)] == [("aborted", 6000 * MS)]

@@ -165,7 +165,7 @@ def test_counts_are_those_of_captures() -> None:
     assert line(scores[3]).startswith("FALSE")
 
 
-def test_a_truth_is_what_was_written(tmp_path: Path) -> None:
+def test_truth_files_round_trip(tmp_path: Path) -> None:
     LEADER.write(tmp_path / "a-1.pcapng")
     assert read_truth(tmp_path / "a-1.pcapng") == LEADER
     assert json.loads((tmp_path / "a-1.truth.json").read_text())["half"] == TRAINING

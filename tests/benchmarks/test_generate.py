@@ -29,7 +29,7 @@ def test_generated_captures_have_the_exchanges_of_the_seed_over_and_over(tmp_pat
     assert answered(target) == sorted(correlation_ids(one) for one in found[:2])
 
 
-def test_only_what_is_wanted_of_the_seed_is_replayed():
+def test_only_selected_apis_of_the_seed_are_replayed():
     produce = generate.seed_exchanges(QUICKSTART, Wanted(frozenset({"Produce"})))
     java = generate.seed_exchanges(
         QUICKSTART, Wanted(frozenset({"Produce"}), clients=frozenset({"java-none"}))

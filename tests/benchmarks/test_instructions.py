@@ -14,7 +14,7 @@ def test_more_instructions_than_tolerated_are_told():
     assert instructions.compared({"wide": 1}, accepted) == ["wide: never accepted"]
 
 
-def test_a_path_that_got_slower_is_told_with_what_else_is_not_as_it_was():
+def test_slower_path_is_reported_with_other_differences():
     accepted = {"counts": {"small": 1000}, "built_with": BUILT}
     here = BUILT | {"Python": "3.13.1"}
     assert instructions.check({"small": 1000}, here, accepted) == ""

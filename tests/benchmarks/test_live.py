@@ -111,7 +111,7 @@ def test_the_search_ends_where_the_sender_does():
     assert held.best.rate == 100_000
 
 
-def test_what_is_held_for_a_short_time_only_is_not_held():
+def test_rates_sustained_only_briefly_do_not_count():
     def attempt(rate, seconds):
         return step(rate, rate < (10_000 if seconds > 3 else 100_000))
 
@@ -130,7 +130,7 @@ def test_a_step_is_held_when_all_came_out_soon():
     assert not good._replace(behind=2.5).is_held
 
 
-def test_tcpdump_says_what_it_wrote_and_what_was_dropped(tmp_path):
+def test_tcpdump_counts_of_written_and_dropped_packets_are_parsed(tmp_path):
     said = "1703 packets captured\n2000 packets received by filter\n297 packets dropped by kernel\n"
     assert live_capturers.said_by_tcpdump(said, tmp_path) == (1703, 297)
 
@@ -142,7 +142,7 @@ def test_tshark_is_where_its_last_line_is(tmp_path):
     assert live_capturers.said_by_tshark(said, tmp_path) == (51, 42)
 
 
-def test_kdissect_has_seen_the_packets_of_all_that_ended_and_of_what_is_open_at_last(tmp_path):
+def test_kdissect_counts_packets_of_ended_and_open_connections(tmp_path):
     def write(rotation, table, columns):
         directory = tmp_path / "live" / "20261122T060000Z" / rotation
         directory.mkdir(parents=True, exist_ok=True)
@@ -167,13 +167,13 @@ def test_memory_has_a_slope_after_the_warm_up():
     assert live_memory.growth(steps) == 0.25
 
 
-def test_docs_show_what_was_measured_last():
+def test_docs_show_the_latest_measurements():
     kept = live_page.read()
     text = live_page.PAGE.read_text(encoding="utf-8")
     assert live_page.printed(text, kept) == text
 
 
-def test_what_is_kept_is_printed_as_it_is_read_again(tmp_path, monkeypatch):
+def test_stored_results_print_the_same_after_reading(tmp_path, monkeypatch):
     for name in ("FILE", "PAGE", "CHART"):
         target = tmp_path / name
         target.write_bytes(getattr(live_page, name).read_bytes())
@@ -251,7 +251,7 @@ def test_flat_memory_is_told():
     ]
 
 
-def test_a_soak_is_told_with_what_must_not_be():
+def test_soak_report_lists_violations():
     values = {
         "minutes": 60.0, "seed": 1, "clients": 4, "flush": 2.0,
         "counts": [["sessions", 9000], ["missing: kill -9", 12]], "findings": {},

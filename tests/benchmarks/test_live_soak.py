@@ -94,7 +94,7 @@ def test_a_row_without_the_answer_is_not_enough():
     assert [finding.kind for finding in verdict.findings] == ["lost"] * 4
 
 
-def test_what_was_not_answered_may_be_anything_but_twice():
+def test_unacknowledged_operations_may_have_any_outcome_but_duplication():
     cut = session(3, 120, answered=2)
     unanswered = Row("soak-0-3", 3, "unanswered")
     assert judged([cut], rows_of(cut), []).holds
@@ -102,7 +102,7 @@ def test_what_was_not_answered_may_be_anything_but_twice():
     assert not judged([cut], [*rows_of(cut), unanswered, unanswered], []).holds
 
 
-def test_a_row_of_what_nobody_asked_is_found():
+def test_row_without_a_request_is_detected():
     rows = [*rows_of(*BOTH), Row("soak-0-1", 99, "answered"), Row("another", 1, "answered")]
     verdict = judged(BOTH, rows, [])
     assert verdict.findings == [Finding("never asked", "soak-0-1 99 was never asked")]

@@ -52,7 +52,7 @@ def test_a_run_is_a_whole_process_with_its_rows_and_its_memory():
     assert found.peak_bytes > 10_000_000
 
 
-def test_a_process_that_fails_ends_the_measurement_with_what_it_said():
+def test_failing_process_ends_the_measurement_with_its_output():
     failing = Program("own", (sys.executable, "-c", "raise SystemExit('no such thing')"))
     with pytest.raises(SystemExit, match="ended with 1: no such thing"):
         timing.run(failing, CAPTURE)

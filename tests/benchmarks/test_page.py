@@ -27,14 +27,14 @@ def small(load=0.1):
     }  # fmt: skip
 
 
-def test_docs_show_what_was_measured_last():
+def test_docs_show_the_latest_measurements():
     kept = results.read()
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.printed(text, kept) == text
     assert page.CHART.read_text(encoding="utf-8") == chart.drawn(page.panels(kept))
 
 
-def test_targets_stand_beside_what_is_reached_and_what_is_missed():
+def test_targets_are_listed_with_reached_and_missed():
     point = {"bytes": page.LARGEST, "programs": {"compiled": figures(9.0)}}
     kept = {
         "workloads": {"small": small()},
@@ -91,7 +91,7 @@ def test_a_busy_machine_is_told():
     assert last.endswith(told)
 
 
-def test_profiles_say_what_the_floor_is_and_how_far_it_is():
+def test_profiles_show_the_floor_and_the_distance_to_it():
     one = {
         "shares": {"packets": 60.0, "tables": 40.0}, "seconds": 2.0, "start_up": 0.5,
         "circumstances": WHERE,

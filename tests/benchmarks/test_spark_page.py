@@ -19,7 +19,7 @@ KEPT = found("rates", {"small": rate(10.0, 12.5), "bulk": rate(2.0, 4.0, 30_000_
 MEASURED = "Measured on 2026-11-21, revision abc, Python 3.11.7; 2 cores, a processor."
 
 
-def test_docs_show_what_was_measured_last():
+def test_docs_show_the_latest_measurements():
     kept = spark_page.read()
     text = spark_page.PAGE.read_text(encoding="utf-8")
     assert spark_page.printed(text, kept) == text
@@ -53,7 +53,7 @@ def test_batches_keep_up_or_do_not():
     ]
 
 
-def test_the_reckoning_multiplies_what_was_measured():
+def test_extrapolation_multiplies_the_measurements():
     assert spark_page.reckoning(KEPT) == [
         "| | small | bulk |",
         "|---|---|---|",

@@ -76,7 +76,7 @@ def test_something_else_at_the_end_is_a_problem(compress: Compress) -> None:
 
 
 @each_compression
-def test_a_file_that_ends_early_gives_what_is_there(compress: Compress) -> None:
+def test_truncated_file_yields_its_complete_part(compress: Compress) -> None:
     content = random.Random(2).randbytes(3_000_000)
     whole = compress(content)
     cut = whole[: len(whole) // 2]
@@ -88,7 +88,7 @@ def test_a_file_that_ends_early_gives_what_is_there(compress: Compress) -> None:
 
 
 @each_compression
-def test_a_damaged_file_gives_what_comes_before(compress: Compress) -> None:
+def test_damaged_file_yields_the_bytes_before_the_damage(compress: Compress) -> None:
     # Compressible, or zstd and LZ4 would store it as it is, without a checksum.
     content = b"".join(b"%d " % number for number in range(300_000))
     whole = bytearray(compress(content))
@@ -119,7 +119,7 @@ def test_a_zstd_bomb_comes_out_in_bounded_pieces() -> None:
     assert max(sizes) <= 17 << 20
 
 
-def test_what_is_not_compressed_has_no_decoder() -> None:
+def test_uncompressed_files_have_no_decoder() -> None:
     assert find_decoder(b"\xd4\xc3\xb2\xa1") is None
     assert find_decoder(b"") is None
 

@@ -134,7 +134,7 @@ def test_interfaces_of_several_files_and_sections_are_described_once(tmp_path: P
     assert names == [b"eth0", b"eth1", b"eth0"]
 
 
-def test_what_the_files_say_does_not_pile_up_behind_the_last_packet_written(tmp_path: Path) -> None:
+def test_blocks_without_packets_do_not_accumulate_after_the_last_packet(tmp_path: Path) -> None:
     section = make_section_header() + make_interface_block(name="eth0")
     path = tmp_path / "a.pcapng"
     path.write_bytes((section + make_simple_packet("<", b"a")) * 10_000)
@@ -192,7 +192,7 @@ def test_a_pcap_file_has_no_room_for_two_link_types(tmp_path: Path) -> None:
     damage=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=2),
     order=st.sampled_from("<>"),
 )
-def test_whatever_is_in_a_file_what_is_read_of_it_is_what_is_written(
+def test_any_readable_file_is_written_as_it_was_read(
     packets: list[tuple[bytes, int, int]],
     damage: list[tuple[int, int]],
     order: str,

@@ -284,7 +284,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         open_captures([])
 
 
-def test_a_forbidden_file_is_an_error_that_says_what_to_do() -> None:
+def test_unreadable_file_error_says_what_to_do() -> None:
     error = capture_error("broker 1.pcap", PermissionError(13, "Permission denied"))
     assert type(error) is CapturePermissionError
     assert str(error) == (
@@ -293,7 +293,7 @@ def test_a_forbidden_file_is_an_error_that_says_what_to_do() -> None:
     )
 
 
-def test_what_the_system_says_while_reading_is_an_error_that_names_the_file() -> None:
+def test_system_errors_while_reading_name_the_file() -> None:
     class Failing(io.BytesIO):
         name = "nfs.pcap"
 

@@ -53,7 +53,7 @@ def test_members_in_a_row_are_one_capture_wherever_they_are_cut() -> None:
         assert fed(stored, [size]) == (expected(PACKETS), [])
 
 
-def test_what_is_cut_is_a_problem() -> None:
+def test_truncation_is_a_problem() -> None:
     packets, (problem,) = fed(FILES["pcap"][:-5], [100])
     assert packets == expected(PACKETS[:-1])
     assert (problem.kind, problem.packet_number) == ("truncated-packet", 40)
@@ -72,7 +72,7 @@ def test_what_is_cut_is_a_problem() -> None:
         (gzip.compress(FILES["pcap"])[:12], TruncatedCapture, "tap: the compressed file ends"),
     ],
 )
-def test_what_is_no_capture_is_an_error(
+def test_input_that_is_no_capture_is_an_error(
     content: bytes, kind: type[CaptureError], told: str
 ) -> None:
     with pytest.raises(kind) as raised:

@@ -112,7 +112,7 @@ def test_a_pipe_is_a_chain_of_its_own_that_is_not_read(tmp_path: Path) -> None:
     assert chains(["-"]) == [Chain("-", ("-",), NO_PACKET_NS)]
 
 
-def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_captures_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file"):
         chains([tmp_path / "not there"])
     text = tmp_path / "notes.txt"

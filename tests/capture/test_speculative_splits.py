@@ -145,7 +145,7 @@ def test_any_bytes_are_looked_at_or_refused(tmp_path: Path, data: bytes, count: 
     assert [split.end for split in splits[-1:]] in ([], [len(data)])
 
 
-def test_what_cannot_be_cut_is_not_looked_at(tmp_path: Path) -> None:
+def test_unsplittable_captures_are_not_inspected(tmp_path: Path) -> None:
     assert look_at("-") is None
     with pytest.raises(CaptureError, match="no such file"):
         look_at(str(tmp_path / "missing.pcap"))

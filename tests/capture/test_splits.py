@@ -196,7 +196,7 @@ def test_the_search_behind_damage_ends_at_the_same_place(
     assert from_splits(plan([path], 100_000), 300_000) == expected
 
 
-def test_a_split_says_what_is_needed_to_read_it(tmp_path: Path) -> None:
+def test_split_is_self_contained(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 3, NANOSECONDS, ">", 113, 96))
     layout = PcapLayout(True, 1, 16, 96, 113)
@@ -209,7 +209,7 @@ def test_a_split_says_what_is_needed_to_read_it(tmp_path: Path) -> None:
     ]
 
 
-def test_a_split_of_a_pcapng_file_says_what_its_section_said(tmp_path: Path) -> None:
+def test_split_of_a_pcapng_file_has_the_context_of_its_section(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     head = make_section_header(">") + make_interface_block(">", 113, 96, 9, -7, "eth0")
     late = make_enhanced_packet(">", b"too late", (1 << 64) - 1)
@@ -338,7 +338,7 @@ def test_a_file_that_is_empty_yet_costs_its_packets(tmp_path: Path, content: byt
     assert outcome(lambda: from_splits(plan([empty], 20))) == alone
 
 
-def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_captures_are_rejected(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("no capture")
     with pytest.raises(UnknownCaptureFormat, match=r"notes\.txt"):
@@ -363,7 +363,7 @@ def test_a_file_that_is_another_one_by_now_is_told(tmp_path: Path) -> None:
         from_splits([second])
 
 
-def test_a_file_that_has_grown_since_gives_what_was_planned(tmp_path: Path) -> None:
+def test_file_that_has_grown_is_read_to_its_planned_end(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 3))
     splits, expected = plan([path], 20), whole(path)

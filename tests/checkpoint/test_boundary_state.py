@@ -109,7 +109,7 @@ def test_a_boundary_state_is_one_row_of_arrow(boundary: BoundaryState) -> None:
     assert BoundaryState.from_arrow(batch).to_bytes() == boundary.to_bytes()
 
 
-def test_the_size_of_a_boundary_state_is_that_of_what_crosses(boundary: BoundaryState) -> None:
+def test_boundary_state_size_depends_on_crossing_data(boundary: BoundaryState) -> None:
     assert len(boundary.to_bytes()) < 3 * (boundary.split.end - boundary.split.start)
 
 
@@ -167,7 +167,7 @@ def attributes_set_in(kind: type) -> set[str]:
     }
 
 
-def test_what_belongs_to_the_streams_stays_there() -> None:
+def test_objects_shared_by_streams_are_not_encoded() -> None:
     connection = Connection(7, 0, bytes(12), 5, 6)
     opener = Receiver(connection, 0, 100, NO_ALLOWANCE, Streams().recent)
     both = Document(77, "test", 1, Fixed(RECEIVER, STATE))

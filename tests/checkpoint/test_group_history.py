@@ -45,9 +45,7 @@ def mixed(source: random.Random, *talks: Conversation) -> list[Captured]:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_a_connection_that_is_read_again_finds_what_others_agreed_on(
-    number: int, tmp_path: Path
-) -> None:
+def test_connection_read_again_finds_group_protocols_of_others(number: int, tmp_path: Path) -> None:
     source = random.Random(f"{SEED} {number}")
     newer = Conversation((), conversation().sent, is_v6=True)
     packets = mixed(source, joins(newer.open(), 4), syncs(conversation(), 4))

@@ -208,7 +208,7 @@ def test_a_document_that_is_cut_short_is_refused(edge: Edge) -> None:
                         load(one)
 
 
-def test_what_goes_wrong_later_names_the_file() -> None:
+def test_later_failures_name_the_file() -> None:
     with (
         pytest.raises(EncodingError, match=r"^the state does not hold together: IndexError: 5$"),
         going_on("the state"),
@@ -216,7 +216,7 @@ def test_what_goes_wrong_later_names_the_file() -> None:
         raise IndexError(5)
 
 
-def test_an_error_of_kdissect_or_of_the_system_stays_what_it_is() -> None:
+def test_errors_of_kdissect_and_of_the_system_are_unchanged() -> None:
     for error in (KdissectError("own"), FileNotFoundError("gone"), KeyboardInterrupt()):
         with pytest.raises(type(error)), going_on("the state"):
             raise error

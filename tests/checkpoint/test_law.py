@@ -60,7 +60,7 @@ def test_splits_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_p
 
 
 @pytest.mark.parametrize(("number", "count"), [(7_100, 5), (7_103, 8), (7_106, 8)])
-def test_a_joined_connection_has_room_for_what_waits_on_both_sides(
+def test_merged_connection_has_room_for_pending_requests_of_both_sides(
     number: int, count: int, tmp_path: Path
 ) -> None:
     case = make_case("combined", number)
@@ -140,7 +140,7 @@ def test_problems_of_reading_are_told_once(tmp_path: Path) -> None:
         assert found == expected
 
 
-def test_what_is_wrong_with_a_key_log_is_told_once(tmp_path: Path) -> None:
+def test_key_log_problems_are_reported_once(tmp_path: Path) -> None:
     keys = tmp_path / "keys.log"
     keys.write_text(f"CLIENT_RANDOM {'00' * 32} {'11' * 48}\nthis is no key\n")
     options = Options(tables=("problems", "connections"), keylog=keys)

@@ -125,7 +125,7 @@ def test_a_state_is_the_same_after_a_journey() -> None:
     assert len(again.open) > 10
 
 
-def test_what_is_open_is_all_that_a_state_grows_with() -> None:
+def test_checkpoint_size_depends_on_open_connections_only() -> None:
     _, few = carried_on([MANY], 300_000, random.Random(1))
     _, many = carried_on([MANY], 30_000, random.Random(1))
     assert len(many) > 3 * len(few)

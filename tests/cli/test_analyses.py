@@ -56,7 +56,7 @@ def test_durations_are_read_as_they_are_shown(unit: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "tens", "1x", "nans"])
-def test_what_is_no_time_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_times_are_rejected(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["latency", QUICKSTART, "--by", "window", "--window", text]) == 2
     assert "Invalid value for '--window'" in capsys.readouterr().err
 

@@ -77,7 +77,7 @@ def test_a_condition_that_no_request_meets_leaves_nothing(
     )
 
 
-def test_what_is_outside_the_capture_says_when_it_was(
+def test_time_outside_the_capture_is_an_error_with_the_captures_range(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["compare", ONE, "--at", "2020-01-01"]) == 2

@@ -69,7 +69,7 @@ def test_there_are_commands_with_conditions() -> None:
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize(("command", "option"), list(conditional()))
-def test_no_command_does_what_an_attack_asks_for(
+def test_no_command_executes_an_injected_statement(
     command: str, option: str, tables: Path, prey: Prey, capfd: pytest.CaptureFixture[str]
 ) -> None:
     seed = f"{command} {option}"
@@ -97,7 +97,7 @@ def test_no_command_does_what_an_attack_asks_for(
 @pytest.mark.parametrize(
     ("command", "option"), [one for one in conditional() if one[1] == "--where"]
 )
-def test_what_looks_like_an_attack_may_be_a_constant(
+def test_injection_text_is_allowed_in_a_constant(
     command: str, option: str, tables: Path, prey: Prey, capfd: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(f"{SEED} {command}")
@@ -123,7 +123,7 @@ def asked_all() -> dict[str, Callable[[str, Path], object]]:
 
 
 @pytest.mark.parametrize("name", asked_all())
-def test_no_function_does_what_an_attack_asks_for(name: str, tables: Path, prey: Prey) -> None:
+def test_no_function_executes_an_injected_statement(name: str, tables: Path, prey: Prey) -> None:
     chance = random.Random(f"{SEED} {name}")
     before = prey.state()
     for attack in [*(drawn(chance, prey) for _ in range(5)), "true) OR (true", "true; SELECT 1"]:

@@ -132,7 +132,7 @@ def test_no_field_comes_out_as_it_is(
 
 
 @pytest.mark.slow
-def test_what_dissect_says_has_no_harmful_character(
+def test_dissect_prints_no_harmful_characters(
     hostile: tuple[Path, Texts], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--bodies", "--records", "--payload", "-o", str(tmp_path / "made")]

@@ -282,7 +282,7 @@ def test_names_of_files_are_escaped_too(
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_arguments_are_escaped_in_what_is_said_of_them(
+def test_arguments_are_escaped_in_error_messages(
     words: list[str], capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     made = str(tmp_path / "made")

@@ -70,7 +70,7 @@ def test_every_command_that_prints_rows_has_json() -> None:
 @pytest.mark.slow
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("command", [one for one in commands_with_json() if one not in ON_SPARK])
-def test_what_a_command_prints_is_as_the_schema_says(
+def test_output_of_every_command_matches_the_schema(
     command: str, tables: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for document in documents(words_of(command, tables, tmp_path), capfd):

@@ -178,7 +178,7 @@ def test_metrics_are_answered_as_long_as_it_runs(
     assert Server.is_closed
 
 
-def test_without_prometheus_one_line_says_what_to_install(
+def test_without_prometheus_one_line_names_the_extra(
     quickstart: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
@@ -220,7 +220,7 @@ def test_lines_come_so_often_by_the_packets_clock(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out == "5\n6\n"
 
 
-def test_who_does_not_read_holds_nothing_up(
+def test_blocked_reader_does_not_delay_the_capture(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source, sink = os.pipe()

@@ -56,7 +56,7 @@ def heard(manager: socket.socket, word: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["absolute", "relative, below what only root can enter"])
-def test_what_a_client_sent_is_in_the_files_of_another_user(
+def test_live_files_of_another_user_contain_the_traffic(
     inside: list[str], tmp_path: Path, way: str
 ) -> None:
     for parent in [tmp_path, *list(tmp_path.parents)[:2]]:

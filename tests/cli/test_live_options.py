@@ -28,7 +28,7 @@ def test_a_duration_is_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "0s", "-1s", "1w", "1 s", "1e3s", "١s"])
-def test_what_is_no_duration_is_an_error(text: str) -> None:
+def test_invalid_duration_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration; write it like 30s, 10m, 1h or 2d"):
         seconds_of(text)
 
@@ -42,7 +42,7 @@ def test_a_size_is_read(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "10m", "1.5G", "-1", "MB"])
-def test_what_is_no_size_is_an_error(text: str) -> None:
+def test_invalid_size_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="is no size; write it like 64M, 256MB or 10G"):
         bytes_of(text)
 
@@ -61,7 +61,7 @@ def test_an_address_is_read(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "9123", ":", ":65536", "::1:9123", "[::1]", "a:b:1"])
-def test_what_is_no_address_is_an_error(text: str) -> None:
+def test_invalid_address_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="write it like :9123 or"):
         address_of(text)
 
@@ -109,7 +109,7 @@ def test_a_wrong_rotation_is_an_error(texts: tuple[str, ...], told: str) -> None
         (["no-such.pcap", "--follow"], "no-such.pcap: no such file"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_opened(
+def test_contradicting_options_are_rejected_before_opening_anything(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     is_about_host = told.startswith(("no-such.pcap", "no user"))  # not the command line's
@@ -117,7 +117,7 @@ def test_what_cannot_be_meant_is_told_before_anything_is_opened(
     assert told in capsys.readouterr().err
 
 
-def test_what_to_read_is_given_as_one_value() -> None:
+def test_source_is_passed_as_one_value() -> None:
     found: list[Asked] = []
 
     @click.command()

@@ -14,7 +14,7 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_the_watcher_and_others_mean_again_what_they_did(number: int) -> None:
+def test_signal_stops_the_watcher_and_handlers_are_restored(number: int) -> None:
     before = [signal.getsignal(one) for one in HANDLED]
     watcher = Watcher(Given(*[[]] * 10), [])
     with signals(watcher) as asked:
@@ -53,7 +53,7 @@ with signals(Stuck()):
     assert (done.returncode, done.stdout) == (code, b"once\n")
 
 
-def test_a_flag_set_by_a_signal_is_seen_soon_by_who_waits_for_it() -> None:
+def test_waiting_code_sees_a_signals_flag_promptly() -> None:
     flag = Flag()
     before = signal.signal(signal.SIGALRM, lambda *_: flag.set())
     try:

@@ -24,7 +24,7 @@ HEAVY = ("pyarrow", "numpy", "pandas", "duckdb", "ibis", "textual", "prometheus_
 @pytest.mark.parametrize(
     "module", ["kdissect.cli.live_start", "kdissect.cli.live", "kdissect.cli.top"]
 )
-def test_what_runs_with_privileges_imports_nothing_that_starts_a_thread(module: str) -> None:
+def test_privileged_code_imports_no_module_that_starts_a_thread(module: str) -> None:
     program = (
         f"import os, sys, {module}; print(len(os.listdir('/proc/self/task')),"
         f" [name for name in {HEAVY} if name in sys.modules])"
@@ -58,7 +58,7 @@ def test_all_that_was_asked_for_is_open_and_closed_afterwards(tmp_path: Path) ->
     assert had.bound.fileno() == -1
 
 
-def test_what_cannot_be_opened_is_an_error_before_privileges_are_given_up(
+def test_open_failures_are_reported_before_privileges_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_start, "drop_privileges", lambda _: pytest.fail("too late"))

@@ -113,9 +113,7 @@ def written_table(rows: list[dict[str, Any]]) -> bytes:
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_rows_are_what_json_dumps_makes_of_them(
-    number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_equal_json_dumps(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces of a few bytes, so that characters of several are cut anywhere."""
     chance = random.Random(f"{SEED} {number}")
     monkeypatch.setattr(long_values, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))

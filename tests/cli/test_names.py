@@ -197,7 +197,7 @@ def written(made: Path) -> Any:
     return is_there
 
 
-def test_what_is_there_by_its_name_is_no_glob(
+def test_existing_file_names_are_not_globs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(CAPTURE, tmp_path / "a[1].pcapng")

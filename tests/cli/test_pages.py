@@ -114,7 +114,7 @@ def test_advice_is_wrapped_on_a_terminal_and_whole_in_a_pipe(columns: int) -> No
         assert text in whole
 
 
-def test_what_does_not_fit_is_shown_in_the_pager(tmp_path: Path) -> None:
+def test_long_output_is_shown_in_the_pager(tmp_path: Path) -> None:
     pager = f"{sys.executable} -c 'import sys; print(len(sys.stdin.readlines()), \"lines\")'"
     assert re.fullmatch(r"\d+ lines\n", on_terminal(80, 10, CAPTURE, PAGER=pager))
     assert "lines" not in on_terminal(80, 10, CAPTURE, "--no-pager", PAGER=pager)

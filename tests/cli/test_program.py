@@ -69,7 +69,7 @@ def test_a_missing_file_is_an_error_in_one_line(capsys: pytest.CaptureFixture[st
     assert error.count("\n") == 1
 
 
-def test_a_file_that_is_no_capture_is_an_error_that_says_what_it_looks_like(
+def test_error_for_a_file_that_is_no_capture_describes_its_content(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "page.pcap"
@@ -87,7 +87,7 @@ def test_a_reader_that_goes_away_is_success(quickstart: str) -> None:
     assert done.stdout.count("\n") == 1
 
 
-def test_control_c_shows_what_there_is_and_ends_with_130(quickstart: str) -> None:
+def test_control_c_prints_partial_results_and_exits_with_130(quickstart: str) -> None:
     content = Path(quickstart).read_bytes()
     assert len(content) > 2 * PIPE_CAPACITY
     command = [sys.executable, "-m", "kdissect", "-", "--format", "json"]
@@ -180,9 +180,7 @@ def test_a_page_does_not_wait_for_duckdb_where_its_tables_are_small(quickstart: 
         assert done.stdout.splitlines()[-1] == "False False"
 
 
-def test_neither_summary_nor_dissect_imports_what_takes_long(
-    quickstart: str, tmp_path: Path
-) -> None:
+def test_summary_and_dissect_import_no_slow_modules(quickstart: str, tmp_path: Path) -> None:
     counted = [quickstart, "--findings", "none"]
     arguments = counted, ["dissect", quickstart, "-o", str(tmp_path / "tables")]
     code = (
@@ -231,9 +229,7 @@ def test_the_library_leaves_the_cycle_collector_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("command", ["summary", "table", "show", "dissect"])
-def test_every_command_takes_what_is_told_of_ports(
-    command: str, quickstart: str, tmp_path: Path
-) -> None:
+def test_every_command_has_the_port_options(command: str, quickstart: str, tmp_path: Path) -> None:
     output = ["-o", str(tmp_path / "tables")]
     more = {"table": ["connections", quickstart], "dissect": [quickstart, *output]}
     arguments = [command, *more.get(command, [quickstart])]

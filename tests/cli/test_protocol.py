@@ -52,7 +52,7 @@ def test_an_api_is_found_by_its_former_name_and_key(capsys: pytest.CaptureFixtur
         assert capsys.readouterr().out.startswith("ListOffsets (API key 2)\n")
 
 
-def test_what_vendors_add_is_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_vendor_apis_are_named_after_the_vendor(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["protocol", "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     told = [(row["key"], row["vendor"], row["name"]) for row in rows if row["vendor"]]

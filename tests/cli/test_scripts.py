@@ -38,7 +38,7 @@ def rows_of(run: Run, *arguments: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", DRAWN, ids=lambda path: path.stem)
-def test_the_summary_fails_on_what_its_findings_are(path: Path, run: Run) -> None:
+def test_summary_fail_on_follows_the_severity_of_findings(path: Path, run: Run) -> None:
     code, text = run("summary", "--json", str(path))
     assert code == 0
     found = {one["severity"] for one in json.loads(text)["findings"]}

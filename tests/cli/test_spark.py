@@ -41,7 +41,7 @@ def test_a_wrong_option_is_an_error(
     assert told in capsys.readouterr().err
 
 
-def test_without_pyspark_one_line_says_what_to_install(
+def test_without_pyspark_one_line_names_the_extra(
     quickstart: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -59,9 +59,7 @@ def test_the_size_of_splits_is_that_of_the_library() -> None:
     assert parse_number(SPLIT_SIZE) == SPARK_SPLIT_SIZE
 
 
-def test_what_was_done_is_told_in_lines(
-    outcome: Outcome, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outcome_is_printed_in_lines(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(outcome, is_json=False) == 0
     (tap,) = outcome.manifest.taps
     said = capsys.readouterr()
@@ -73,9 +71,7 @@ def test_what_was_done_is_told_in_lines(
     )
 
 
-def test_what_was_done_is_a_line_of_json(
-    outcome: Outcome, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outcome_is_one_line_of_json(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(outcome, is_json=True) == 0
     said = capsys.readouterr()
     (tap,) = outcome.manifest.taps
@@ -93,7 +89,7 @@ def test_what_was_done_is_a_line_of_json(
     }
 
 
-def test_what_could_not_be_read_is_told_but_not_a_thousand_times(
+def test_unreadable_captures_are_listed_up_to_a_limit(
     outcome: Outcome, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tuple(Broken(f"{n}.pcap", f"{n}.pcap: torn\n  00 00") for n in range(13))

@@ -51,7 +51,7 @@ def test_a_closed_stream_is_the_null_device(closed: str, quickstart: str) -> Non
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_what_is_printed_without_stdout_is_not_written_to_the_next_file_that_is_opened(
+def test_output_without_stdout_does_not_reach_the_next_opened_file(
     quickstart: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "tables"

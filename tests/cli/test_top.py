@@ -95,7 +95,7 @@ def test_a_signal_ends_it_in_order(quickstart: str) -> None:
     assert LINE.fullmatch(rest.decode().splitlines()[-1])
 
 
-def test_where_there_are_no_exchanges_it_says_what_there_was(tmp_path: Path) -> None:
+def test_without_exchanges_the_traffic_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "empty.pcap"
     path.write_bytes(NO_PACKETS)
     for done in (top(str(path)), top(str(path), "--once")):
@@ -112,7 +112,7 @@ def test_without_a_source_the_interfaces_are_listed() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--once",)])
-def test_what_is_no_capture_is_told(options: tuple[str, ...]) -> None:
+def test_invalid_captures_are_reported(options: tuple[str, ...]) -> None:
     done = top("-", *options, input="this is a text and no capture at all")
     assert done.returncode == 1
     assert done.stderr.startswith("kdissect: -: not a pcap or pcapng file")
@@ -125,7 +125,7 @@ def test_a_capture_that_is_not_there_is_one_line() -> None:
     assert done.stderr == "kdissect: nowhere.pcap: no such file\n"
 
 
-def test_without_textual_it_says_what_to_install(
+def test_without_textual_one_line_names_the_extra(
     quickstart: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = importlib.util.find_spec
@@ -174,7 +174,7 @@ def test_a_capture_ends_by_itself_or_is_ended() -> None:
     assert (made.state(), watched.stopped.is_set()) == (ENDED, True)
 
 
-def test_what_the_capture_raises_is_raised_at_the_end() -> None:
+def test_exceptions_of_the_capture_are_raised_at_the_end() -> None:
     watched = Watched(CaptureError("eth0 has gone"))
 
     def look() -> None:
@@ -196,7 +196,7 @@ def test_stopping_waits_for_the_capture() -> None:
     assert time.monotonic() - before < TIMEOUT_S / 2
 
 
-def test_a_title_says_what_is_captured() -> None:
+def test_title_names_the_source() -> None:
     from kdissect.live.source_choice import Asked
     from kdissect.pipeline import Options
 

@@ -127,7 +127,7 @@ def test_a_preview_does_not_cut_a_character() -> None:
     assert preview(("aé" + "é" * 40).encode()) == f'83 bytes "a{"é" * 31}"…'
 
 
-def test_a_hexdump_says_what_it_leaves_out() -> None:
+def test_hexdump_reports_omitted_bytes() -> None:
     assert list(hexdump(b"Kafka\x00" + bytes(30), rows=1)) == [
         "00000000  4b 61 66 6b 61 00 00 00  00 00 00 00 00 00 00 00  Kafka...........",
         "          20 more bytes",

@@ -59,7 +59,7 @@ def test_integers_follow_each_other(values: list[int]) -> None:
     assert load(document(INTS), content) == values
 
 
-def test_an_integer_of_more_than_64_bits_is_what_64_bits_have_of_it() -> None:
+def test_integers_above_64_bits_are_truncated_to_64_bits() -> None:
     # As in the compiled build, whose integers wrap around.
     assert again(INT, 1 << 63) == -(1 << 63)
     assert again(INT, (1 << 64) + 5) == 5

@@ -86,7 +86,7 @@ def test_a_header_that_is_cut_short_is_refused(size: int) -> None:
         (made(rooted(b"\xf8" + bytes(7))), "8 bytes of 7"),
     ],
 )
-def test_what_is_no_document_is_refused(content: bytes, why: str) -> None:
+def test_invalid_documents_are_rejected(content: bytes, why: str) -> None:
     refused(INT, content, why)
 
 

@@ -108,7 +108,7 @@ def test_a_response_is_found_where_a_plain_search_finds_it(seed: int) -> None:
 
 
 @given(st.integers(0, 1 << 48))
-def test_what_is_read_in_stages_fits_as_what_is_read_at_once(seed: int) -> None:
+def test_staged_layout_fit_equals_fit_at_once(seed: int) -> None:
     source = random.Random(seed)
     names = [{"name": "t" * source.randrange(1, 9)} for _ in range(source.choice((1, 99, 900)))]
     whole = built("Metadata", source.choice((1, 4, 9, 12)), 5, topics=names)[4:]

@@ -148,7 +148,7 @@ def test_rows_that_there_is_no_room_for_are_counted(
     assert said[-1].endswith(f"; rows lost: {text}")
 
 
-def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was_flushed(
+def test_disk_that_stays_full_is_an_error_and_flushed_rows_are_recovered(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_worker, "LAST_TRIES_S", 0.2)
@@ -196,7 +196,7 @@ def test_old_rotations_make_room(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("failing", ["mkdir", "rename", "fsync", "fdatasync"])
-def test_whatever_fails_is_tried_again(
+def test_every_failing_step_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     """Also where it is no full disk: it is told as another kind of problem."""

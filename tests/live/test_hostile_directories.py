@@ -106,9 +106,7 @@ def test_rotations_behind_a_link_are_not_taken_away(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("prefix", [".open-", ".making-", ".gone-"])
-def test_what_a_killed_process_left_is_not_looked_for_behind_a_link(
-    prefix: str, sandbox: Sandbox
-) -> None:
+def test_recovery_does_not_follow_links(prefix: str, sandbox: Sandbox) -> None:
     """The next start publishes spools and removes what is half done."""
     run = only_run(sandbox.inside)
     there = sandbox.outside / "live" / run.name

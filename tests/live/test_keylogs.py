@@ -50,7 +50,7 @@ def test_a_log_that_was_written_anew_is_read_from_its_beginning(tmp_path: Path) 
     logs.close()
 
 
-def test_reopened_only_what_is_in_the_files_then_counts(tmp_path: Path) -> None:
+def test_reopened_key_logs_use_the_current_file_contents(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_bytes(line(1))
     logs, keys = opened(path)

@@ -70,7 +70,7 @@ class Killed:
         return total
 
 
-def test_whenever_it_is_killed_what_was_flushed_is_there_once(tmp_path: Path) -> None:
+def test_flushed_rows_survive_a_kill_at_any_time_exactly_once(tmp_path: Path) -> None:
     source = random.Random(1)  # moments, no secrets
     killed = Killed(tmp_path)
     for _ in range(ROUNDS):

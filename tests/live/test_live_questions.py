@@ -203,7 +203,7 @@ def test_a_question_is_asked_again_when_rotations_go_meanwhile(
     assert rows_of(found) == left
 
 
-def test_a_question_whose_rotations_always_go_ends_with_what_to_do(
+def test_analysis_whose_rotations_keep_disappearing_ends_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay(CAPTURE, tmp_path, count=50, every_s=4)

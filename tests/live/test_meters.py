@@ -188,7 +188,7 @@ def test_a_focus_leaves_the_exchanges_it_is_on_and_nothing_else(focus: Focus) ->
     assert {slow.topic for slow in snapshot.slowest} <= {"", "orders", "payments"}
 
 
-def test_a_focus_on_what_nobody_has_met_shows_nothing() -> None:
+def test_focus_on_an_unknown_name_shows_nothing() -> None:
     meters = Meters()
     given(meters, handed({"exchanges": [exchange(1)]}))
     meters.tick(status(1))
@@ -388,7 +388,7 @@ def test_names_of_any_length_take_bounded_memory() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_kept_and_what_a_snapshot_takes_is_bounded() -> None:
+def test_memory_of_meters_and_snapshots_is_bounded() -> None:
     meters = Meters(window_s=60, kept_rows=50_000)
     sizes = []
     tracemalloc.start()
@@ -435,7 +435,7 @@ def assert_same(found: Sequence[Any], wanted: Sequence[Any]) -> None:
         assert any(other._asdict() == {**one._asdict(), **near} for other in found)
 
 
-def test_what_is_added_up_from_seconds_is_what_is_counted_at_once() -> None:
+def test_sums_of_seconds_equal_counts_of_the_whole() -> None:
     meters = Meters(window_s=8)
     meters.tick(status(0))
     for second, rows in enumerate(seconds(12, 3000), 1):

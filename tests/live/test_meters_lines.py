@@ -26,7 +26,7 @@ def shown(*rows: Any, **more: Any) -> Snapshot:
     return meters.snapshot()
 
 
-def test_a_line_has_what_matters_most() -> None:
+def test_line_contains_the_key_figures() -> None:
     rows = [exchange(number, latency_ms=2) for number in range(20)]
     rows.append(exchange(20, "Fetch", 400, client_id="slow-one", error_count=2))
     line = line_of(shown(*rows, packet_source=Counts(100, 1234)))

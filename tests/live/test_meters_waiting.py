@@ -47,7 +47,7 @@ def test_a_request_waits_from_its_end_until_it_is_answered() -> None:
     assert waiting_after(talk.broker(response("Produce", 7, 2))).by_connection == {}
 
 
-def test_a_long_poll_is_late_only_a_second_after_what_it_asked_for() -> None:
+def test_long_poll_is_late_a_second_after_its_max_wait() -> None:
     dissector = make_dissector(Options(), collects=False, keeps_frames=False)
     dissector.feed(conversation().client(FETCH).packets())
     waiting = Waiting(dissector.exchanges.states, dissector.exchanges.names)
@@ -122,7 +122,7 @@ def test_a_connection_whose_request_waits_too_long_is_in_trouble() -> None:
         (Focus(topic="orders"), 1), (Focus(topic="payments"), 0),
     ],
 )  # fmt: skip
-def test_a_focus_holds_for_what_waits_too(focus: Focus, late: int) -> None:
+def test_focus_applies_to_pending_requests(focus: Focus, late: int) -> None:
     snapshot = snapshot_after(conversation().client(PRODUCE), 5, focus)
     assert (snapshot.waiting, snapshot.late, len(snapshot.connections)) == (1, late, late)
 
@@ -185,7 +185,7 @@ def test_a_sync_that_failed_ends_no_rebalance() -> None:
     assert group_after(member(2, "join"), member(3, "sync", **BEAT)).is_rebalancing
 
 
-def test_who_may_not_join_makes_no_group_rebalance() -> None:
+def test_unauthorised_join_does_not_count_as_a_rebalance() -> None:
     refused = {"error_code": 30, "error": "GROUP_AUTHORIZATION_FAILED"}
     assert not group_after(member(1, "join", **refused)).is_rebalancing
     required = {"error_code": 79, "error": "MEMBER_ID_REQUIRED"}
@@ -197,7 +197,7 @@ def test_a_rebalance_of_which_nothing_more_is_seen_is_over_after_a_minute() -> N
     assert not group_after(member(1, "join"), now_s=62).is_rebalancing
 
 
-def test_members_of_the_new_protocol_end_it_by_saying_what_they_own() -> None:
+def test_members_of_the_new_protocol_end_a_rebalance_with_their_partitions() -> None:
     joined, assigned = member(1, "join", 1), member(2, "assign", 2)
     assert group_after(joined, assigned).is_rebalancing
     assert not group_after(joined, assigned, member(3, "owned", 2)).is_rebalancing

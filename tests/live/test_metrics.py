@@ -341,7 +341,7 @@ def test_counters_never_go_back() -> None:
     assert told == [100, 250, 290, 310, 320]
 
 
-def test_counters_grow_by_what_comes_and_only_at_ticks() -> None:
+def test_counters_grow_at_ticks_only() -> None:
     metrics = MetricsListener()
     counts = []
     for second, rows in enumerate(seconds(3, 100)):
@@ -353,7 +353,7 @@ def test_counters_grow_by_what_comes_and_only_at_ticks() -> None:
     assert counts == [(0, 100), (100, 200), (200, 300)]
 
 
-def test_whoever_reads_while_rows_come_sees_counters_grow_and_whole_ticks() -> None:
+def test_concurrent_scrapes_see_monotonic_counters_of_whole_ticks() -> None:
     metrics = MetricsListener()
     pages: list[Samples] = []
     failures: list[BaseException] = []
@@ -443,7 +443,7 @@ def test_without_an_address_it_is_loopback_too() -> None:
     assert server.address == "127.0.0.1"
 
 
-def test_readers_who_say_nothing_do_not_take_all_threads() -> None:
+def test_silent_clients_do_not_exhaust_threads() -> None:
     with served(MetricsListener()) as server, ExitStack() as stack:
         place = ("127.0.0.1", server.port)
         for _ in range(READERS):
@@ -546,7 +546,7 @@ def test_it_may_be_closed_twice_and_the_port_is_free_again() -> None:
     serve(MetricsListener(), port=server.port).close()
 
 
-def test_scrapes_leave_no_cycles_as_nobody_collects_them() -> None:
+def test_scrapes_create_no_reference_cycles() -> None:
     metrics = MetricsListener()
     given(metrics, many(100)._asdict())
     metrics.tick(status(1))
@@ -571,7 +571,7 @@ def expressions() -> list[str]:
     return found + variables
 
 
-def test_the_dashboard_asks_only_for_what_is_exported() -> None:
+def test_dashboard_queries_only_exported_metrics() -> None:
     labels = {
         series: {*metric.labels, "le", "instance", "job"} if series.endswith("_bucket")
         else {*metric.labels, "instance", "job"}

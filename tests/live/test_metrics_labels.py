@@ -96,7 +96,7 @@ def test_totals_without_labels_are_there_before_anything_comes() -> None:
     )  # fmt: skip
 
 
-def test_totals_are_the_sums_of_what_has_labels() -> None:
+def test_totals_equal_sums_over_labels() -> None:
     metrics = MetricsListener()
     Watcher(RecordedSource(str(ROOT / "captures" / "incident-leader-killed-4.3.1.pcapng")),
             [metrics]).run()  # fmt: skip

@@ -55,13 +55,13 @@ def name_of(call: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def test_only_what_captures_and_what_is_told_to_talk_has_sockets() -> None:
+def test_only_capture_and_requested_exporters_open_sockets() -> None:
     assert [
         name for name, _ in modules() if not name.startswith(("sources/", "screen/", *TALKING))
     ] == []
 
 
-def test_what_has_sockets_and_captures_sends_nothing() -> None:
+def test_capture_sockets_send_nothing() -> None:
     found = [
         f"{name}:{call.lineno}: {ast.unparse(call)}"
         for name, tree in modules()

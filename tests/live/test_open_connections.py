@@ -60,7 +60,7 @@ def test_looking_again_and_again_changes_no_row(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_what_is_seen_at_the_end_is_what_is_told_when_they_end(name: str) -> None:
+def test_open_connections_match_their_rows_at_the_end(name: str) -> None:
     rows, seen = watched(CAPTURES / name, False)
     told = {row["connection_id"]: row for table, row in rows if table == "connections"}
     for row in seen:

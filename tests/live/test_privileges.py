@@ -227,7 +227,7 @@ LEFT = {
 
 @pytest.mark.usefixtures("_root")
 @pytest.mark.parametrize("name", LEFT)
-def test_what_a_thread_has_left_is_told(name: str) -> None:
+def test_remaining_privileges_of_a_thread_are_reported(name: str) -> None:
     before, dropped, told = LEFT[name]
     told_by(
         f"""
@@ -248,7 +248,7 @@ def test_what_a_thread_has_left_is_told(name: str) -> None:
 
 
 @pytest.mark.usefixtures("_root")
-def test_what_another_thread_has_left_is_told_with_its_name() -> None:
+def test_remaining_privileges_of_another_thread_are_reported_with_its_name() -> None:
     """The thread was there before, and the calling one alone gives up what it has."""
     told_by(
         """
@@ -340,7 +340,7 @@ def test_threads_that_start_later_are_looked_at_once_a_minute() -> None:
 
 
 @pytest.mark.usefixtures("_root")
-def test_root_gives_up_what_it_has_when_told_to_or_when_it_can_do_nothing_else() -> None:
+def test_root_drops_privileges_on_request_or_without_other_capabilities() -> None:
     told_by(
         """
         assert must_drop(pwd.getpwnam("nobody")) and must_drop(pwd.getpwnam("root"))
@@ -370,7 +370,7 @@ def test_a_user_that_could_become_root_again_is_an_error() -> None:
 
 
 @pytest.mark.usefixtures("_root")
-def test_who_is_not_root_cannot_become_another_user() -> None:
+def test_only_root_can_become_another_user() -> None:
     told_by(
         """
         os.setresuid(65534, 65534, 65534)
@@ -410,7 +410,7 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         give_directory(tmp_path / "file" / "tables", None)
 
 
-def test_a_directory_that_cannot_be_written_says_what_to_do(
+def test_unwritable_directory_error_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_directory(tmp_path)

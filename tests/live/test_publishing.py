@@ -134,7 +134,7 @@ def test_a_rotation_gets_its_name_when_all_of_it_is_on_the_disk(
     ]
 
 
-def test_publishing_what_is_published_already_takes_the_spools_away(tmp_path: Path) -> None:
+def test_publishing_a_published_rotation_removes_its_spools(tmp_path: Path) -> None:
     made = kdissect.read(CAPTURE).to_arrow()
     one = sealed(tmp_path, "exchanges", made.to_batches(), {})
     (tmp_path / NAME).mkdir()

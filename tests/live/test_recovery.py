@@ -60,7 +60,7 @@ def left_in(run: Path) -> Path:
     return spools
 
 
-def test_the_next_start_makes_a_rotation_of_what_was_flushed(tmp_path: Path) -> None:
+def test_next_start_publishes_flushed_rows(tmp_path: Path) -> None:
     dead = dead_run(tmp_path / "live", 40)
     replay(GROUPS, tmp_path / "whole", TABLES)
     replay(GROUPS, tmp_path / "live", TABLES)
@@ -76,7 +76,7 @@ def test_the_next_start_makes_a_rotation_of_what_was_flushed(tmp_path: Path) -> 
     assert not [path for path in everything_in(tmp_path / "live") if "/." in path]
 
 
-def test_it_is_told_as_a_problem_and_to_whoever_reads(tmp_path: Path) -> None:
+def test_recovery_is_reported_as_a_problem_and_on_stderr(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 20)
     told: list[str] = []
     replay(GROUPS, tmp_path, TABLES, notice=told.append)
@@ -115,7 +115,7 @@ def test_without_a_last_look_the_rotation_before_tells_which_are_open(tmp_path: 
     assert set(still.to_pylist()) == set(opened.to_pylist()) - set(ended.to_pylist())
 
 
-def test_a_damaged_spool_loses_what_is_behind_the_damage_and_says_so(tmp_path: Path) -> None:
+def test_damaged_spool_loses_rows_after_the_damage_and_reports_it(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 40)
     spool = left_in(dead) / "exchanges.spool"
     flushed = sum(batch.num_rows for batch in SpoolReader(spool))
@@ -136,7 +136,7 @@ def test_spools_without_any_whole_batch_leave_no_rotation(tmp_path: Path) -> Non
     assert not dead.exists()
 
 
-def test_what_cannot_be_taken_up_stays_and_the_capture_goes_on(tmp_path: Path) -> None:
+def test_unrecoverable_spools_remain_and_the_capture_continues(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 20)
     spool = left_in(dead) / "exchanges.spool"
     spool.unlink()
@@ -152,7 +152,7 @@ def test_what_cannot_be_taken_up_stays_and_the_capture_goes_on(tmp_path: Path) -
     assert later[0] == later[1] != []
 
 
-def test_what_was_secret_stays_so(tmp_path: Path) -> None:
+def test_recovered_files_keep_their_mode(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 20, is_secret=True)
     replay(GROUPS, tmp_path, TABLES)
     (rotation,) = rotations_in(dead)
@@ -179,7 +179,7 @@ def test_a_run_whose_process_lives_is_left_alone(tmp_path: Path) -> None:
         os.close(lock)
 
 
-def test_what_was_on_its_way_in_or_out_is_taken_away(tmp_path: Path) -> None:
+def test_half_published_and_half_removed_rotations_are_removed(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 20)
     for name in (".making-000001-20261122T060000Z", ".gone-000000-20261122T060000Z"):
         (dead / name).mkdir()

@@ -166,7 +166,7 @@ def test_two_runs_at_the_same_second_have_directories_of_their_own(tmp_path: Pat
     assert len(list(tmp_path.glob("*/000001-*/exchanges.parquet"))) == 2
 
 
-def test_what_is_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_files_with_payload_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     directory = tmp_path / "live"
     options = {"payload": True}
     replay(GROUPS, directory, ["exchanges", "records"], options=options, is_secret=True)
@@ -175,7 +175,7 @@ def test_what_is_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
         assert (path.name, mode) == (path.name, 0o700 if path.is_dir() else 0o600)
 
 
-def test_where_nothing_can_be_written_it_says_what_to_do(tmp_path: Path) -> None:
+def test_unwritable_directory_error_suggests_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"cannot write tables to .*: Not a directory; say"):
         replay(GROUPS, tmp_path / "file" / "live")

@@ -270,7 +270,7 @@ def known(table: str, rows: list[str]) -> Counter[str]:
 @pytest.mark.parametrize("name", NEWER)
 @settings(max_examples=8)
 @given(changes=CHANGES)
-def test_whatever_is_left_out_when_other_tables_stay_as_they_are_and_it_is_counted(
+def test_shedding_at_any_time_leaves_other_tables_unchanged_and_is_counted(
     name: str, changes: list[tuple[int, int]]
 ) -> None:
     made = dissected(name, changes)
@@ -398,7 +398,7 @@ class Keeping(Listener):
         self.last = status
 
 
-def test_a_watcher_leaves_out_what_its_shedder_says_and_tells_of_it() -> None:
+def test_watcher_sheds_as_its_shedder_decides_and_reports_it() -> None:
     clock, keeping = Clock(), Keeping()
     Watcher(BusyWire("quickstart.pcapng", clock, 40), [keeping], clock=clock).run()
     assert keeping.levels[:24] == [1, *[2] * 11, *[1] * 10, 0, 0]

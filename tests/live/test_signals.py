@@ -142,7 +142,7 @@ def test_it_tells_that_it_lives_by_this_machines_clock_while_that_of_the_packets
     assert max(gaps) <= 2 * REST_NS
 
 
-def test_asked_to_stop_it_takes_no_more_than_there_is_time_for_and_tells_what_it_left() -> None:
+def test_stop_is_prompt_and_reports_unread_packets() -> None:
     packets = packets_of("tiny_segments", 1_000_000)
     kept = Alive()
     watcher = Watcher(Given(packets, packets), [kept], clock=kept.clock)

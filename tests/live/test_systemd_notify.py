@@ -75,7 +75,7 @@ def test_an_abstract_socket_is_heard_too() -> None:
         assert said_to(heard) == [["READY=1"]]
 
 
-def test_nothing_is_sent_where_nobody_listens() -> None:
+def test_nothing_is_sent_without_a_service_manager() -> None:
     notifier = Notifier({})
     assert not notifier.is_heard
     notifier.tell("READY=1")

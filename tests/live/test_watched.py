@@ -41,14 +41,14 @@ def test_a_silent_pipe_can_be_stopped_from_another_thread(tmp_path: Path) -> Non
         assert list(watched) == []
 
 
-def test_who_stops_to_iterate_leaves_nothing_open() -> None:
+def test_abandoned_iteration_closes_everything() -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in kdissect.watch(CAPTURE, tables=["exchanges"]):
         break
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_what_cannot_be_watched_is_an_error(tmp_path: Path) -> None:
+def test_unwatchable_sources_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file"):
         kdissect.watch(str(tmp_path / "nix"))
     with pytest.raises(KdissectError, match="no table 'nix'"):

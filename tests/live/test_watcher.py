@@ -169,7 +169,7 @@ def test_when_one_listener_fails_the_others_finish(what: str) -> None:
     assert other.said == ([] if what == "begin" else ["begin", "finish"])
 
 
-def test_what_was_read_is_handed_on_when_the_wire_fails() -> None:
+def test_rows_read_before_a_source_failure_reach_listeners() -> None:
     class Broken(Given):
         def read(self, wait_s: float) -> list[Packet] | None:
             packets = super().read(wait_s)
@@ -200,7 +200,7 @@ def test_it_stops_soon_where_nothing_comes() -> None:
     os.close(sink)
 
 
-def test_what_came_before_it_was_asked_to_stop_is_taken() -> None:
+def test_packets_before_a_stop_request_are_processed() -> None:
     source, sink = os.pipe()
     packet_source = PipeSource(source)
     capture = CAPTURES / "quickstart.pcapng"
@@ -234,7 +234,7 @@ def test_packets_that_the_host_lost_are_problems() -> None:
     ]
 
 
-def test_what_cannot_be_opened_anew_is_a_problem_and_it_goes_on() -> None:
+def test_source_that_cannot_be_reopened_is_a_problem_and_capture_continues() -> None:
     class Closed(Given):
         def reopen(self) -> None:
             raise CaptureError("given: permission denied")

@@ -152,7 +152,7 @@ def test_no_thread_keeps_anything(name: str, place: Place, tables: Path) -> None
     assert {path.stat().st_uid for path in [tables, *tables.rglob("*")]} == {user}
 
 
-def test_root_that_is_told_no_user_keeps_what_it_has(place: Place, tables: Path) -> None:
+def test_root_without_a_user_keeps_its_privileges(place: Place, tables: Path) -> None:
     """Root may need it for files; on a terminal a hint names --user."""
     with place.start(["setpriv", "--clear-groups"], ["live", "-i", "lo", "-o", str(tables)]) as it:
         it.hear("READY=1")
@@ -378,9 +378,7 @@ def test_nothing_that_starts_a_thread_is_imported_before_privileges_are_given_up
     assert sum(changes) == 1
 
 
-def test_what_must_be_imported_with_privileges_starts_no_thread_either(
-    place: Place, tables: Path
-) -> None:
+def test_privileged_imports_start_no_thread_either(place: Place, tables: Path) -> None:
     hidden = hidden_sources(place)
     found = imports_of(place, WAYS["root becomes a user"], tables, hidden)
     early = [one for one in found if one.is_privileged]

@@ -114,7 +114,7 @@ def test_the_error_of_the_final_layout_is_raised_when_no_layout_fits() -> None:
     assert caught.value.path == "group_id"
 
 
-def test_credentials_are_redacted_but_for_who_asks_for_the_bytes() -> None:
+def test_credentials_are_redacted_except_in_raw_bytes() -> None:
     token = b"\x00\x00\x00\x08\x00me\x00pass"
     assert decode("SaslAuthenticate", 0, "request", token) == {"auth_bytes": "<redacted, 8 bytes>"}
     assert decode_body("SaslAuthenticate", 0, "request", token) == {"auth_bytes": token[4:]}

@@ -43,7 +43,7 @@ OLD_KAFKA_LZ4 = bytes.fromhex("04224d1860401a0d0000804b61666b612d333136302121210
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_codec_gives_back_what_was_packed(codec: int) -> None:
+def test_each_codec_round_trips(codec: int) -> None:
     for plain in (b"", b"a", PLAIN[:1000], PLAIN):
         assert decompress(codec, compress(codec, plain), len(plain), 2) == plain
 
@@ -86,7 +86,7 @@ def test_a_xerial_header_that_ends_early_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 4, 0x7FFFFFFF])
-def test_a_xerial_block_larger_than_what_is_left_is_corrupt(size: int) -> None:
+def test_xerial_block_larger_than_the_rest_is_corrupt(size: int) -> None:
     with pytest.raises(CorruptRecords, match="xerial block ends early"):
         decompress(SNAPPY, XERIAL_HEADER + struct.pack(">i", size) + b"abc", MIB, 2)
 
@@ -103,7 +103,7 @@ def test_magic_0_takes_any_lz4_header_checksum() -> None:
         assert decompress(LZ4, frame, 2 * MIB, 0) == PLAIN * (len(frame) // len(right))
 
 
-def test_magic_0_takes_what_a_client_of_0_8_wrote() -> None:
+def test_magic_0_reads_batches_of_a_0_8_client() -> None:
     assert decompress(LZ4, OLD_KAFKA_LZ4, MIB, 0) == b"Kafka-3160!!!"
 
 
@@ -208,7 +208,7 @@ def test_a_stream_cut_anywhere_is_corrupt(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_follows_the_last_stream_must_be_another(codec: int) -> None:
+def test_bytes_after_the_last_stream_must_be_another_stream(codec: int) -> None:
     with pytest.raises(CorruptRecords):
         decompress(codec, compress(codec, PLAIN) + b"what is this?", MIB, 2)
 
@@ -249,7 +249,7 @@ def test_threads_do_not_disturb_each_other() -> None:
         (7, b"", -1),
     ],
 )
-def test_the_claimed_size_is_what_the_headers_say(codec: int, packed: bytes, size: int) -> None:
+def test_declared_size_comes_from_the_headers(codec: int, packed: bytes, size: int) -> None:
     assert claimed_size(codec, b"ab" + packed + b"cd", 2, 2 + len(packed)) == size
 
 

@@ -126,7 +126,7 @@ def test_consumers_of_every_version(version: int) -> None:
     }
 
 
-def test_sticky_consumers_send_what_they_had() -> None:
+def test_sticky_consumers_send_their_previous_assignment() -> None:
     previous = {"previous_assignment": [{"topic": "orders", "partitions": [3]}], "generation": 7}
     assert decode_user_data(VECTORS["sticky"], "Subscription", "sticky") == previous
     data = VECTORS["cooperative-sticky"]

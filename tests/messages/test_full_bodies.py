@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, VALUES), st.booleans(), st.integers(0, 200))
-def test_json_is_what_the_values_say_one_by_one(
+def test_json_equals_values_encoded_one_by_one(
     body: dict[str, object], has_payload: bool, limit: int
 ) -> None:
     one, other = ValueBudget(limit), ValueBudget(limit)

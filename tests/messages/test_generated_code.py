@@ -150,7 +150,7 @@ def test_any_other_bytes_are_read_as_by_the_tree_or_left_to_it(
     "generated_of",
     [pytest.param(interpreted_read, marks=PLAIN), partial(compiled_read, READS)],
 )
-def test_what_is_left_to_the_tree_is_read_by_it_from_the_start(generated_of: GeneratedOf) -> None:
+def test_fallback_to_the_tree_reads_from_the_start(generated_of: GeneratedOf) -> None:
     for vector in COMPILED_VECTORS[:: len(COMPILED_VECTORS) // 100 + 1]:
         plan = plan_of(key_of(vector))
         data = b"\xee" + vector.raw[:-1]

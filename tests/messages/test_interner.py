@@ -32,13 +32,13 @@ def test_the_same_object_stands_for_equal_bytes() -> None:
     assert interner.topic_id(topic_id, 0) is interner.topic_id(b"." + topic_id, 1)
 
 
-def test_an_id_that_is_cut_is_what_there_is_of_it() -> None:
+def test_truncated_id_keeps_its_captured_bytes() -> None:
     interner = Interner()
     assert interner.topic_id(bytes(range(20)), 8) == bytes(range(8, 20))
     assert interner.topic_id(bytes(20), 20) == b""
 
 
-def test_what_is_long_is_not_held_beside_the_texts() -> None:
+def test_long_texts_are_not_interned() -> None:
     interner = Interner(limit=1)
     long = b"x" * (RECENT_SIZE + 1)
     interner.text(long)

@@ -136,7 +136,7 @@ def test_a_message_whose_sizes_lie_is_lost_alone(at: int, size: int, message: st
 
 @pytest.mark.parametrize("codec", LEGACY_CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_wrapper_is_one_batch_that_learns_what_is_inside(magic: int, codec: int) -> None:
+def test_wrapper_is_one_batch_completed_by_its_content(magic: int, codec: int) -> None:
     inside = [make_message(magic, b"v%d" % n, offset=n, time=TIME + n) for n in range(3)]
     data = make_wrapper(magic, codec, inside, offset=2, time=TIME + 2)
     batch = only_batch(data)
@@ -221,7 +221,7 @@ def test_a_wrapper_that_has_no_value_is_corrupt(message: bytes, reason: str) -> 
         (struct.pack(">qiIbb", 1, 14, 0, 1, 0) + bytes(8), "message ends early"),
     ],
 )
-def test_what_may_not_be_in_a_wrapper_is_lost_alone(inner: bytes, reason: str) -> None:
+def test_invalid_message_in_a_wrapper_is_lost_alone(inner: bytes, reason: str) -> None:
     inside = [make_message(1, b"a"), inner, make_message(1, b"c", offset=2)]
     data = make_wrapper(1, GZIP, inside, offset=12)
     batch = only_batch(data)
@@ -281,7 +281,7 @@ def test_a_changed_byte_in_any_message_of_a_run_is_noticed(magic: int) -> None:
         assert not check_crc(changed, only_batch(changed))
 
 
-def test_show_has_what_the_old_formats_have() -> None:
+def test_show_prints_the_fields_of_old_formats() -> None:
     data = make_message(0, b"v", key=b"k", offset=3)
     assert decode_records(data) == [
         {

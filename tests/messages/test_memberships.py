@@ -68,7 +68,7 @@ STICKY = {"name": "sticky", "metadata": subscription("payments")}
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_join_says_what_is_subscribed_and_the_generation_joined(version: int) -> None:
+def test_join_has_subscription_and_generation(version: int) -> None:
     ask = {"member_id": "m-1", "protocol_type": "consumer", "protocols": [STICKY, RANGE]}
     answer = {"generation_id": 4, "protocol_name": "range", "leader": "m-1", "member_id": "m-1"}
     assert events("JoinGroup", version, ask, answer) == [
@@ -110,7 +110,7 @@ def test_a_connect_worker_has_its_url_and_its_connectors() -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_the_leaders_plan_is_a_row_a_member_and_the_sync_what_it_got(version: int) -> None:
+def test_leaders_assignment_has_a_row_per_member_and_sync_the_members_own(version: int) -> None:
     plan = [
         {"member_id": "m-1", "assignment": assignment(orders=[0, 1])},
         {"member_id": "m-2", "assignment": assignment(orders=[2], users=[0])},
@@ -202,7 +202,7 @@ def test_a_heartbeat_of_the_new_protocols_is_an_event_when_it_changes_something(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_consumer_says_what_it_owns_and_what_it_looks_for(version: int) -> None:
+def test_consumer_states_owned_partitions_and_subscription(version: int) -> None:
     ask = with_nulls(
         "ConsumerGroupHeartbeat", version, "request",
         {"member_id": "m", "member_epoch": 4, "topic_partitions": PARTS,
@@ -299,7 +299,7 @@ def test_a_body_that_cannot_be_decoded_is_no_event_but_a_problem(
 
 
 @pytest.mark.parametrize(("api", "version"), [row[:2] for row in BROKEN])
-def test_an_answer_that_cannot_be_decoded_leaves_what_was_asked(api: str, version: int) -> None:
+def test_undecodable_response_keeps_the_rows_of_the_request(api: str, version: int) -> None:
     ask = with_nulls(api, version, "request", {"group_id": "workers"})
     if api == "LeaveGroup":
         ask["members"] = [{"member_id": "m"}]

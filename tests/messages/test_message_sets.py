@@ -226,7 +226,7 @@ def test_any_bytes_give_values_and_every_byte_is_counted(data: bytes, position: 
 
 
 @given(st.lists(st.binary(max_size=40)), st.sampled_from([GZIP, SNAPPY]))
-def test_what_goes_in_comes_out(payloads: list[bytes], codec: int) -> None:
+def test_message_sets_round_trip(payloads: list[bytes], codec: int) -> None:
     inner = b"".join(message(payload) for payload in payloads)
     assert [value for _, value in values_of(inner)] == payloads
     assert [value for _, value in values_of(wrapper(inner, codec))] == payloads
@@ -239,7 +239,7 @@ def test_too_many_messages_in_a_batch_are_refused() -> None:
     assert str(scan.error) == "more than 3 messages in a batch"
 
 
-def test_the_sets_of_a_message_share_what_may_be_unpacked() -> None:
+def test_sets_of_a_message_share_the_decompression_budget() -> None:
     data = wrapper(message(bytes(500))) * 3
     budget = Budget(1_100, 10)
     scans = [read_set_within(data, one, budget) for one in scan_set(data, 0, len(data), 0).batches]

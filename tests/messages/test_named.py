@@ -82,7 +82,7 @@ def test_a_response_gives_header_and_body() -> None:
     )
 
 
-def test_a_records_field_gives_batches_and_what_is_cut_off() -> None:
+def test_records_field_yields_batches_and_the_truncated_rest() -> None:
     whole = make_batch([make_record(None, b"abc")])
     decoded = kdissect.decode_records(whole + whole[:30])
     assert [entry.get("magic") for entry in decoded] == [2, None]

@@ -84,7 +84,7 @@ def test_a_row_has_a_cell_for_each_field_in_their_order() -> None:
     assert named == {"AT_TOPIC": 0} | {name: places[name] for name in named if name != "AT_TOPIC"}
 
 
-def test_the_sink_has_room_for_any_number_and_gives_back_what_is_much() -> None:
+def test_sink_grows_for_any_number_and_releases_large_buffers() -> None:
     sink = FieldSink(Interner(), {})
     for count in (FIRST_ROWS, FIRST_ROWS + 1, KEPT_ROWS + 1, 3):
         sink.begin()

@@ -93,7 +93,7 @@ optional_bytes = st.binary(max_size=200) | st.none()
         max_size=6,
     ),
 )
-def test_whatever_is_packed_is_what_is_read_one_by_one(
+def test_packed_records_equal_records_read_one_by_one(
     codec: int,
     base_offset: int,
     base_time: int,

@@ -181,7 +181,7 @@ def test_an_internal_topic_known_by_its_id_is_opened() -> None:
     assert key == told
 
 
-def test_a_name_learnt_later_opens_what_was_fetched_before(tmp_path: Path) -> None:
+def test_topic_name_learned_later_decodes_earlier_fetches(tmp_path: Path) -> None:
     named = [{"name": "__consumer_offsets", "topic_id": OFFSETS}]
     talk = fetched(conversation().open(), 1).client(request("Metadata", 12, 2))
     path = tmp_path / "talk.pcap"

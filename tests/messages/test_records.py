@@ -412,7 +412,7 @@ def test_show_gets_a_whole_field_as_plain_values() -> None:
     ]  # fmt: skip
 
 
-def test_show_says_what_is_corrupt() -> None:
+def test_show_describes_corruption() -> None:
     bad = make_batch(TWO, codec=GZIP, packed=b"no gzip")
     decoded = decode_records(bad + bytes(40))
     assert [batch.get("error", "")[:4] for batch in decoded] == ["gzip", "entr"]

@@ -15,7 +15,7 @@ CONTENTS = [(b"key-%d" % n if n % 3 else None, b"value" * n if n % 4 else None) 
 @pytest.mark.parametrize(
     ("magic", "codec"), [pair for magic in CODECS for pair in product((magic,), CODECS[magic])]
 )
-def test_what_kafka_python_writes_is_what_is_read(magic: int, codec: int) -> None:
+def test_records_of_kafka_python_are_read_back(magic: int, codec: int) -> None:
     headers = [("trace", b"\x01\x02"), ("empty", None)] if magic == 2 else []
     builder = MemoryRecordsBuilder(magic, codec, 1 << 20)
     for n, (key, value) in enumerate(CONTENTS):

@@ -101,7 +101,7 @@ def test_every_field_of_records_or_of_a_forwarded_message_is_listed() -> None:
     assert found == told
 
 
-def test_what_kafka_calls_a_password_in_any_release_is_hidden() -> None:
+def test_configs_typed_as_password_in_any_release_are_hidden() -> None:
     passwords = {name for name, type_, *_ in read_index("configs") if type_ == "password"}
     assert passwords == {
         # Of brokers, clients and Connect, Kafka 0.10.2 to 4.4, from their documentation.

@@ -184,7 +184,7 @@ def test_a_capture_that_starts_with_an_old_layout_has_its_sides() -> None:
     assert told(found_in(talk)) == [("workers", None, "variant:3.5")]
 
 
-def test_what_fits_no_layout_keeps_the_newest_ones_words() -> None:
+def test_bodies_that_fit_no_layout_report_the_newest_layouts_error() -> None:
     api = "ConsumerGroupHeartbeat"
     body = make_body(api, 0, "request", {"group_id": "workers", "member_id": "m"})
     found = found_in(talk_of(api, request=body + b"???"))
@@ -210,7 +210,7 @@ def test_bytes_behind_the_last_field_are_counted_and_the_body_stays() -> None:
 
 
 @pytest.mark.parametrize(("key", "version", "status"), [(3, 99, "version"), (4000, 2, "api")])
-def test_what_is_not_known_keeps_its_row_and_size(key: int, version: int, status: str) -> None:
+def test_unknown_versions_keep_their_row_and_size(key: int, version: int, status: str) -> None:
     header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
     frame = header + b"\0\2me\0" + b"body"
     answer = (7).to_bytes(4, "big") + b"answer"

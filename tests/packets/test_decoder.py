@@ -231,7 +231,7 @@ def test_an_unknown_link_type_is_one_problem_however_many_packets() -> None:
         ),
     ],
 )
-def test_packets_without_a_segment_are_counted_by_what_they_are(
+def test_packets_without_a_segment_are_counted_by_reason(
     link_type: int, data: bytes, reason: str
 ) -> None:
     assert decode(data, link_type) == {reason: 1}

@@ -176,7 +176,7 @@ def test_extension_headers_behind_the_fragment_header_are_skipped() -> None:
     assert bytes(IPv6ExtHdrDestOpt(nh=6))[:2] == whole[:2]
 
 
-def test_a_filter_on_ports_leaves_first_fragments_which_give_what_they_hold_soon_after() -> None:
+def test_lone_first_fragments_of_a_port_filter_are_flushed_soon() -> None:
     decoder = PacketDecoder()
     first = packet_of(fragments_v4()[0], 1, 0)
     assert decoder.feed([first]) == []
@@ -210,7 +210,7 @@ def test_problems_do_not_flood() -> None:
     assert decoder.reasons() == {"IP fragment": 100}
 
 
-def test_fragments_of_what_is_not_looked_into_are_no_problem() -> None:
+def test_fragments_of_undissected_protocols_are_no_problem() -> None:
     packet = make_ethernet(make_ipv4(bytes(9), protocol=17, fragment=1))
     found, decoder = decode_all([packet])
     assert (found, decoder.reasons(), decoder.problems) == ([], {"IP fragment": 1}, [])
@@ -252,7 +252,7 @@ def test_two_last_fragments_that_disagree_do_not_make_another_end() -> None:
     assert said(segment) == WHOLE[4]
 
 
-def test_fragments_cut_by_the_capture_give_what_is_before_the_first_cut() -> None:
+def test_truncated_fragments_yield_the_bytes_before_the_first_cut() -> None:
     frames = fragments_v4()
     decoder = PacketDecoder()
     packets = [packet_of(data, at + 1, at, 114) for at, data in enumerate(frames)]
@@ -349,7 +349,7 @@ def test_a_fragment_over_too_many_others_is_left_out_and_told() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=40))
-def test_what_there_is_from_the_start_on_is_what_the_pieces_say(
+def test_contiguous_prefix_of_fragments_matches_their_pieces(
     parts: list[tuple[int, int]],
 ) -> None:
     fragments = Fragments()

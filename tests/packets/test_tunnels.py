@@ -250,7 +250,7 @@ ARP = bytes(12) + b"\x08\x06" + bytes(28)
         (239, b"\x02\x00\x00\x00" + struct.pack("<HH", 4, 1) * 64, "no IP"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_looked_into_is_counted_by_what_it_is(
+def test_undissected_packets_are_counted_by_reason(
     link_type: int, data: bytes, reason: str
 ) -> None:
     assert decode(data, link_type) == {reason: 1}

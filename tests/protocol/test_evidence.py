@@ -21,7 +21,7 @@ def test_the_evidence_is_of_the_captures_in_the_tree() -> None:
     assert known == found, "run make coverage-protocol docs"
 
 
-def test_the_evidence_of_a_capture_is_what_it_speaks() -> None:
+def test_evidence_of_a_capture_lists_its_layouts() -> None:
     path = next(path for path in captures() if path.name == "quickstart.pcapng")
     spoken = read_spoken()[path.name]["layouts"]
     assert sorted(str(layout) for layout in layouts_in(path)) == spoken

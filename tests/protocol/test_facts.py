@@ -122,7 +122,7 @@ def test_the_client_id_is_never_compact() -> None:
     assert headers.read_request_header(request("Metadata", 12, 5, "me")[4:]).body_offset == 13
 
 
-def test_tags_that_nobody_defined_are_passed_in_headers_and_kept_in_bodies() -> None:
+def test_undefined_tags_are_skipped_in_headers_and_kept_in_bodies() -> None:
     """Sections 1 and 2."""
     tagged = b"\1\x09\2ab"
     frame = b"\0\x0c\0\4\0\0\0\1\0\2me" + tagged + b"\2g\0\0\0\5\2m\0" + tagged
@@ -235,7 +235,7 @@ def test_sizes_below_zero_are_a_problem_and_no_row() -> None:
     assert found.column("kind", "problems") == ["bad-frame-size", "no-resync"]
 
 
-def test_what_is_left_of_a_frame_never_reaches_into_the_next() -> None:
+def test_leftover_bytes_of_a_frame_never_reach_the_next() -> None:
     """Section 1: the size is exact, and the next frame starts behind it."""
     talk = (
         conversation()

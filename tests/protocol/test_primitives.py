@@ -96,9 +96,7 @@ def test_a_varint_that_is_padded_with_zeros_is_read() -> None:
         (primitives.read_bytes, b"\x80\x00\x00\x00", "length -2147483648"),
     ],
 )
-def test_what_cannot_be_such_a_value_is_an_invalid_value(
-    read: Read, raw: bytes, message: str
-) -> None:
+def test_impossible_values_raise_invalid_value(read: Read, raw: bytes, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         read(b"?" + raw, 1)
     assert (caught.value.message, caught.value.offset) == (message, 1)
@@ -121,7 +119,7 @@ def test_what_cannot_be_such_a_value_is_an_invalid_value(
         ),
     ],
 )
-def test_what_is_longer_than_the_data_is_truncated(read: Read, raw: bytes, message: str) -> None:
+def test_values_longer_than_the_data_raise_truncated(read: Read, raw: bytes, message: str) -> None:
     with pytest.raises(Truncated) as caught:
         read(b"?" + raw, 1)
     assert (caught.value.message, caught.value.offset) == (message, 1)

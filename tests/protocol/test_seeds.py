@@ -530,6 +530,6 @@ NOT_DECODED: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("call", NOT_DECODED)
-def test_what_is_not_there_is_an_error(call: Callable[[], object]) -> None:
+def test_missing_input_is_an_error(call: Callable[[], object]) -> None:
     with pytest.raises(DecodeError):
         call()

@@ -116,7 +116,7 @@ def test_every_definition_of_the_schema_has_readers_for_all_its_versions() -> No
     assert count == 936
 
 
-def test_the_indexes_say_what_the_files_say() -> None:
+def test_indexes_match_the_files() -> None:
     for api in APIS.values():
         definition = api.definition()
         flexible = min(definition.flexible, default=-1)

@@ -62,7 +62,7 @@ def test_only_the_first_places_of_a_hostile_body_are_told() -> None:
     assert len(places(layout("Names [string]"), data)) == PLACES_LIMIT
 
 
-def test_full_decodes_say_the_offset_in_what_was_decoded() -> None:
+def test_full_decodes_report_the_offset_in_the_decoded_bytes() -> None:
     body = b"\xff\xff" + int32(3) + b"\xff\xff"
     heartbeat = {"group_id": None, "generation_id": 3, "member_id": None}
     told = [{"path": "group_id", "offset": 0}, {"path": "member_id", "offset": 6}]
@@ -74,7 +74,7 @@ def test_full_decodes_say_the_offset_in_what_was_decoded() -> None:
     assert loose == {"unexpected_nulls": told, **heartbeat, "trailing_size": 1}
 
 
-def test_what_members_tell_each_other_is_looked_into() -> None:
+def test_member_metadata_and_assignments_are_checked() -> None:
     opened: dict[str, Any] = {
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": b"\0\0" + int32(1) + b"\xff\xff"}],

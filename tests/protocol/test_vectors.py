@@ -110,7 +110,7 @@ def test_kio_is_the_second_oracle_of_all_but_the_newest_api_versions() -> None:
     }  # fmt: skip
 
 
-def test_kafka_python_is_the_third_oracle_of_what_clients_speak() -> None:
+def test_kafka_python_is_a_third_oracle_of_client_messages() -> None:
     layouts = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kafka-python"))
     assert len(layouts) == 515
     assert sum(layouts.values()) == 1956

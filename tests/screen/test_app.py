@@ -94,7 +94,7 @@ def test_the_cursor_stays_with_its_row_from_refresh_to_refresh() -> None:
     asyncio.run(run())
 
 
-def test_a_filter_is_typed_at_once_and_what_it_has_is_no_command() -> None:
+def test_characters_typed_into_the_filter_are_not_commands() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         # q and p would end and pause.
         await pilot.press("2", "/", "p", "a", "y", "q")

@@ -34,7 +34,7 @@ def spaced(*texts: str) -> list[str]:
     return [text.replace("_", "\N{NARROW NO-BREAK SPACE}") for text in texts]
 
 
-def test_the_heading_says_what_how_much_how_fast_and_what_is_lost() -> None:
+def test_heading_shows_source_volume_rates_and_losses() -> None:
     assert lines() == spaced(
         "kdissect top  eth0                                          06:00:00Z  last 60 s",
         " 11_493 exchanges/s                ▂█  0.95 errors/s  in 14.2 MB/s  out 114 MB/s",
@@ -49,7 +49,7 @@ def test_on_a_wide_terminal_there_is_more_of_it() -> None:
     assert third.endswith("0 drops  0 problems  312 connections  190 MB")
 
 
-def test_what_should_not_be_is_red() -> None:
+def test_abnormal_values_are_red() -> None:
     found = [piece for line in heading_lines(TROUBLED, history(1), MARKS, 120) for piece in line]
     assert [piece.text for piece in found if piece.style == "hot"] == spaced(
         "0.95 errors/s", "45_300 drops (0.376 %)", "4 problems", "shed 120_000 (level 2)",
@@ -128,7 +128,7 @@ def test_places_of_tabs_are_where_their_names_are() -> None:
     assert found[7] == "8 Problems"
 
 
-def test_crumbs_tell_what_is_looked_at_alone() -> None:
+def test_breadcrumbs_show_the_focus() -> None:
     assert crumbs(Focus()) == []
     text = plain(crumbs(Focus(api="Fetch", client="a\x1b[2J", topic="orders")))
     assert text == "all › client a\\e[2J › API Fetch › topic orders"

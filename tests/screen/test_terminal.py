@@ -67,7 +67,7 @@ def test_there_is_a_screen_for_each_file() -> None:
     assert set(DIRECTORY.glob("*.txt")) == {REPLAY, *(DIRECTORY / f"{s.name}.txt" for s in SHOTS)}
 
 
-def test_what_is_lost_is_red_in_the_terminals_own_colours(troubled: Terminal) -> None:
+def test_losses_are_red_in_the_terminals_colours(troubled: Terminal) -> None:
     assert f"{RED}45\N{NARROW NO-BREAK SPACE}300 drops" in troubled.screen("-e")
     assert "38;2;" not in troubled.screen("-e")  # none that the terminal would have to mix
 
@@ -121,7 +121,7 @@ def test_keys_come_from_the_terminal_while_packets_come_by_stdin(tmp_path: Path)
     assert errors.read_text() == ""
 
 
-def test_what_goes_on_at_an_interface_is_shown() -> None:
+def test_traffic_of_an_interface_is_shown() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to open packet sockets")
     settings = {"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "client.id": "orders-rd"}
@@ -138,7 +138,7 @@ def test_what_goes_on_at_an_interface_is_shown() -> None:
         opened.wait_for("ended 0")
 
 
-def test_what_is_wrong_with_the_capture_ends_the_screen_and_is_told() -> None:
+def test_capture_errors_close_the_screen_and_are_reported() -> None:
     with terminal(["sh", "-c", f"yes no capture | {' '.join(top('-'))}"]) as opened:
         shown = opened.wait_for("ended 1")
         assert is_clean(opened)

@@ -44,7 +44,7 @@ def test_each_refresh_is_a_new_snapshot() -> None:
     assert view_state.snapshot.status.now_ns == NOW_NS + S
 
 
-def test_pausing_freezes_what_is_shown_and_going_on_shows_what_is() -> None:
+def test_pausing_freezes_the_screen_and_resuming_shows_the_present() -> None:
     broker = Broker()
     view_state = broker.view_state()
     view_state.pause()
@@ -72,7 +72,7 @@ def test_looking_into_a_client_shows_its_apis_and_back_is_where_it_was() -> None
     assert not view_state.back()
 
 
-def test_looking_into_what_is_looked_at_already_shows_its_slowest() -> None:
+def test_focusing_on_the_current_focus_shows_its_slowest_exchanges() -> None:
     view_state = Broker().view_state()
     view_state.look_into()
     view_state.choose(NUMBERS["APIs"])
@@ -113,7 +113,7 @@ def test_a_row_without_a_client_or_topic_leads_nowhere() -> None:
     assert view_state.trail == []
 
 
-def test_history_is_of_what_is_looked_at() -> None:
+def test_history_follows_the_focus() -> None:
     view_state = Broker().view_state()
     view_state.refresh()
     assert len(view_state.history.rates) == 2
@@ -149,7 +149,7 @@ def test_a_filter_is_left_by_escape_and_emptied_by_ctrl_u() -> None:
     assert (view_state.filter, view_state.is_typing, len(names(view_state))) == ("", False, 8)
 
 
-def test_keys_that_print_nothing_keep_what_they_do_while_typing() -> None:
+def test_non_printing_keys_work_while_typing() -> None:
     view_state = Broker().view_state()
     assert not view_state.type("q", "q")
     press(view_state, "/")
@@ -157,7 +157,7 @@ def test_keys_that_print_nothing_keep_what_they_do_while_typing() -> None:
     assert view_state.type("q", "q")
 
 
-def test_back_undoes_a_filter_before_it_leaves_what_is_looked_at() -> None:
+def test_back_clears_the_filter_before_the_focus() -> None:
     view_state = Broker().view_state()
     view_state.look_into()
     view_state.narrow("pay")
@@ -199,7 +199,7 @@ def test_after_the_end_one_more_snapshot_is_taken_and_then_none() -> None:
     assert (len(broker.asked), view_state.marks().state) == (2, ENDED)
 
 
-def test_what_is_left_can_still_be_looked_into_after_the_end() -> None:
+def test_remaining_rows_can_be_inspected_after_the_end() -> None:
     broker = Broker()
     view_state = broker.view_state()
     broker.state = ENDED
@@ -230,7 +230,7 @@ def test_an_empty_table_says_why(view: str, reasons: list[str]) -> None:
     assert view_state.nothing() == reasons
 
 
-def test_where_no_exchange_was_ever_seen_it_is_told_what_was() -> None:
+def test_without_exchanges_the_screen_reports_the_traffic_seen() -> None:
     assert Broker(NOTHING).view_state().nothing() == [
         "no exchanges in the last 1 s",
         "so far no exchange in 1\N{NARROW NO-BREAK SPACE}200 packets",

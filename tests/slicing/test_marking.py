@@ -36,7 +36,7 @@ def test_packets_are_marked_by_their_time_both_ends_included() -> None:
 
 
 @pytest.mark.parametrize("first", [1000, WRAP - 15])
-def test_what_came_before_the_first_segment_of_a_range_and_belongs_behind_it_is_found(
+def test_reordered_segments_captured_before_a_range_are_selected(
     first: int,
 ) -> None:
     # The second segment overtakes all, the first comes last.
@@ -46,7 +46,7 @@ def test_what_came_before_the_first_segment_of_a_range_and_belongs_behind_it_is_
 
 
 @pytest.mark.parametrize("first", [1000, WRAP - 15])
-def test_what_fills_a_hole_of_a_range_later_is_found(first: int) -> None:
+def test_segments_that_later_fill_a_hole_of_a_range_are_selected(first: int) -> None:
     sequences = [first - 10, first, first + 20, first + 30, first + 10, first + 40]
     packets = [packet(number, sequence) for number, sequence in enumerate(sequences, 1)]
     assert marked(packets, (2, 4)) == [2, 3, 4, 5]

@@ -276,7 +276,7 @@ def test_nothing_chosen_is_said_and_writes_nothing(
     assert "no exchanges for a slice: read 1318 packets" in capsys.readouterr().err
 
 
-def test_what_was_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slice_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["slice", str(QUICKSTART), "--where", "latency_ns > 1e9"]
     assert run([*words, "-o", str(tmp_path / "a.pcapng")]) == 0
     told = capsys.readouterr().err

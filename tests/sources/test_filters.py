@@ -122,7 +122,7 @@ def test_the_same_for_fragments_of_ipv6() -> None:
     assert [passes(part) for part in parts] == [NONE] + [ALL] * 2
 
 
-def test_what_cannot_be_judged_passes() -> None:
+def test_packets_the_filter_cannot_decide_pass() -> None:
     many = v6()
     for _ in range(5):
         many = many / IPv6ExtHdrDestOpt()
@@ -180,7 +180,7 @@ def test_hundreds_of_ports_are_told_apart() -> None:
         assert run(program, bytes(ETHER / v6() / TCP(sport=0, dport=port))) == expected
 
 
-def test_too_many_ports_are_an_error_that_says_what_to_do() -> None:
+def test_too_many_ports_are_an_error_with_advice() -> None:
     with pytest.raises(CaptureError, match=r"5000 ranges of ports .*portrange A-B"):
         port_filter(range(1, 10_001, 2), ETHERNET, SNAPLEN)
 
@@ -210,7 +210,7 @@ def test_libpcap_and_tcpdump_compile_the_same(link_type: int) -> None:
 
 @pytest.mark.parametrize("compiled", [compile_by_library, compile_by_tcpdump])
 @pytest.mark.tcpdump
-def test_a_wrong_expression_says_what_libpcap_says(compiled: Any) -> None:
+def test_invalid_expression_reports_libpcaps_message(compiled: Any) -> None:
     with pytest.raises(CaptureError) as raised:
         compiled("tcp poort 9092", ETHERNET)
     assert str(raised.value) == (
@@ -246,7 +246,7 @@ def test_an_expression_of_vlans_says_that_tags_are_gone() -> None:
 
 
 @pytest.mark.tcpdump
-def test_without_libpcap_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libpcap_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdissect.sources.filter_expressions.compile_by_library", lambda *_: None)
     assert compile_expression("tcp", ETHERNET) == compile_by_tcpdump("tcp", ETHERNET)
     monkeypatch.setenv("PATH", "/nowhere")

@@ -100,9 +100,7 @@ def test_loopback_shows_each_packet_once_as_tcpdump_does(
 
 
 @pytest.mark.parametrize("through", [*WAYS, "together"])
-def test_what_came_before_the_end_is_given_and_nothing_after(
-    hosts: tuple[Host, Host], through: str
-) -> None:
+def test_only_packets_before_the_end_are_returned(hosts: tuple[Host, Host], through: str) -> None:
     client, broker = hosts
     asked = ([CABLE, "lo"], "ring") if through == "together" else ([CABLE], through)
     with open_at(broker, *asked[0], through=asked[1]) as packet_source:
@@ -274,7 +272,7 @@ def test_several_interfaces_come_in_order_of_time(hosts: tuple[Host, Host]) -> N
 
 
 @pytest.mark.parametrize("through", WAYS)
-def test_what_does_not_fit_is_counted(hosts: tuple[Host, Host], through: str) -> None:
+def test_packets_without_room_are_counted_as_drops(hosts: tuple[Host, Host], through: str) -> None:
     client, broker = hosts
     frame = bytes(ETHER / V4 / Raw(b"y" * 1200))
     with open_at(broker, through=through, buffer_bytes=1 << 18) as packet_source:
@@ -318,7 +316,7 @@ def test_the_backlog_says_how_full_the_ring_was(hosts: tuple[Host, Host]) -> Non
         assert packet_source.backlog() == 0.0
 
 
-def test_promiscuous_is_only_what_was_asked_to_be(hosts: tuple[Host, Host]) -> None:
+def test_promiscuous_mode_is_set_on_request_only(hosts: tuple[Host, Host]) -> None:
     broker = hosts[1]
     for through in WAYS:
         with open_at(broker, through=through):

@@ -117,7 +117,7 @@ def test_of_several_interfaces_the_others_go_on(hosts: tuple[Host, Host]) -> Non
 
 
 @pytest.mark.parametrize("through", WAYS)
-def test_reopening_takes_what_has_the_name_now_and_loses_nothing(
+def test_reopening_binds_to_the_new_interface_without_losing_packets(
     hosts: tuple[Host, Host], through: str
 ) -> None:
     client, broker = hosts

@@ -109,7 +109,7 @@ def test_a_clock_that_is_set_back_holds_nothing_for_long() -> None:
     ]
 
 
-def test_what_is_asked_is_asked_of_all() -> None:
+def test_multiplexer_forwards_queries_to_all_sources() -> None:
     packet_sources = [Scripted(0), Scripted(1)]
     together = Multiplexer(packet_sources)
     assert together.names == ["eth0", "eth1"]
@@ -122,7 +122,7 @@ def test_what_is_asked_is_asked_of_all() -> None:
 
 
 @pytest.mark.parametrize("hung_up", [0, 1])
-def test_who_has_an_error_is_looked_after(hung_up: int) -> None:
+def test_multiplexer_checks_the_source_that_hangs_up(hung_up: int) -> None:
     packet_sources = [Scripted(0), Scripted(1)]
     with Multiplexer(packet_sources) as together:
         # A pipe without a writer hangs up, as a socket without its interface does.

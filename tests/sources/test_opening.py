@@ -42,7 +42,7 @@ WRONG: list[tuple[list[str], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("names", "asked", "text"), WRONG)
-def test_what_cannot_be_is_refused(names: list[str], asked: dict[str, Any], text: str) -> None:
+def test_invalid_sources_are_rejected(names: list[str], asked: dict[str, Any], text: str) -> None:
     with pytest.raises(CaptureError) as raised:
         open_interfaces(names, **asked)
     assert text in str(raised.value)
@@ -64,14 +64,14 @@ def test_any_is_of_the_ring_alone(hosts: tuple[Host, Host]) -> None:
 
 
 @pytest.mark.tcpdump
-def test_a_wrong_expression_closes_what_was_opened(hosts: tuple[Host, Host]) -> None:
+def test_invalid_expression_closes_opened_sources(hosts: tuple[Host, Host]) -> None:
     before = set(Path("/proc/self/fd").iterdir())
     with pytest.raises(CaptureError, match=r"--filter 'no such': .*syntax error"):
         open_at(hosts[0], "lo", CABLE, expression="no such")
     assert set(Path("/proc/self/fd").iterdir()) == before
 
 
-def test_whatever_is_wrong_with_the_second_interface_the_first_is_closed(
+def test_any_failure_of_the_second_interface_closes_the_first(
     hosts: tuple[Host, Host],
 ) -> None:
     before = set(Path("/proc/self/fd").iterdir())
@@ -110,7 +110,7 @@ def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
         open_at(broker)
 
 
-def test_without_scapy_one_line_says_what_to_install(
+def test_without_scapy_one_line_names_the_extra(
     hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "scapy.config", None)
@@ -147,7 +147,7 @@ except CapturePermissionError as error:
 
 
 @pytest.mark.parametrize("through", ["auto", "scapy"])
-def test_who_may_not_capture_is_told_how_to(through: str) -> None:
+def test_missing_permission_error_explains_how_to_capture(through: str) -> None:
     needs_packet_sockets()
     done = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, through],

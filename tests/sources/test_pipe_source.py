@@ -101,7 +101,7 @@ def test_a_stream_that_is_cut_is_a_problem(pipe: tuple[PipeSource, int]) -> None
         (b"", "the file is empty"),
     ],
 )
-def test_what_is_no_capture_is_an_error(
+def test_input_that_is_no_capture_is_an_error(
     pipe: tuple[PipeSource, int], content: bytes, told: str
 ) -> None:
     packet_source, sink = pipe
@@ -155,6 +155,6 @@ def test_a_terminal_is_no_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     sys.stdin.close()
 
 
-def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_input_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file"):
         PipeSource(tmp_path / "fifo")

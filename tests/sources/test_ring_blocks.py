@@ -86,7 +86,7 @@ def test_a_packet_that_looks_tagged_is_whole() -> None:
     assert (ipv4[2:5].hex(), ipv6[2:5].hex()) == ("080040", "86dd60")
 
 
-def test_nothing_behind_a_lie_is_believed_and_what_came_before_is_given() -> None:
+def test_block_contents_after_an_invalid_length_are_ignored() -> None:
     good = make_packet(b"good", PACKET_HEADER_SIZE + GAP + 4)
     told = [one(7, b"good", 4)]
     assert read(make_block(good, make_packet(b"long", 0, captured=5))) == (False, told)

@@ -47,7 +47,7 @@ def kinds(packet_source: TailSource) -> list[str]:
     return [problem.kind for problem in packet_source.take_problems()]
 
 
-def test_what_is_appended_to_a_file_is_read(tmp_path: Path) -> None:
+def test_appended_bytes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "tap.pcap"
     path.write_bytes(b"")
     with TailSource(path) as packet_source:
@@ -170,7 +170,7 @@ def test_files_of_a_tap_are_read_in_turn_none_twice(
         assert kinds(packet_source) == []
 
 
-def test_what_a_ring_writes_over_is_read_again_when_it_is_new(tmp_path: Path) -> None:
+def test_files_overwritten_by_a_ring_are_read_again(tmp_path: Path) -> None:
     one, other = tmp_path / "tap.pcap0", tmp_path / "tap.pcap1"
     with TailSource(tmp_path) as packet_source:
         assert seconds(packet_source) == []
@@ -181,7 +181,7 @@ def test_what_a_ring_writes_over_is_read_again_when_it_is_new(tmp_path: Path) ->
         assert kinds(packet_source) == []
 
 
-def test_what_is_compressed_afterwards_is_the_same(tmp_path: Path) -> None:
+def test_file_compressed_afterwards_is_not_read_twice(tmp_path: Path) -> None:
     one, other = tmp_path / "tap.pcap0", tmp_path / "tap.pcap1"
     one.write_bytes(make_pcap(at(1)))
     other.write_bytes(make_pcap(at(5)))
@@ -212,7 +212,7 @@ def test_a_file_that_goes_before_it_was_read_is_told(tmp_path: Path) -> None:
         assert problem.message.endswith("tap.pcap3: gone before it was read, with all its packets")
 
 
-def test_what_is_of_another_tap_or_no_capture_is_passed_over_and_told_once(tmp_path: Path) -> None:
+def test_files_of_other_taps_or_no_captures_are_skipped_and_reported_once(tmp_path: Path) -> None:
     (tmp_path / count(1)).write_bytes(make_pcap(at(1)))
     (tmp_path / "README").write_text("what these files are")
     with TailSource(tmp_path) as packet_source:
@@ -225,7 +225,7 @@ def test_what_is_of_another_tap_or_no_capture_is_passed_over_and_told_once(tmp_p
     assert len(found) == 2
 
 
-def test_what_is_passed_over_becomes_a_row_where_there_is_no_capture_yet(tmp_path: Path) -> None:
+def test_skipped_file_is_reported_before_the_first_capture(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("what these files are")
     kept = Kept(["problems"])
     with TailSource(tmp_path) as packet_source:

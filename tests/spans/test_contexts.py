@@ -60,7 +60,7 @@ def test_a_later_version_may_have_more_behind_it() -> None:
         b"\xff" * 55,
     ],
 )
-def test_what_is_no_traceparent_is_none(value: bytes) -> None:
+def test_invalid_traceparent_is_none(value: bytes) -> None:
     assert read_traceparent(value) is None
 
 

@@ -66,7 +66,7 @@ def exported(source: Any, path: Path, *words: str) -> list[Span]:
     return spans_in(path)
 
 
-def test_a_span_says_what_the_exchange_says(tmp_path: Path) -> None:
+def test_span_attributes_match_the_exchange(tmp_path: Path) -> None:
     (span,) = exported(QUICKSTART, tmp_path / "a.jsonl", "--where", SLOW)
     (row,) = kdissect.read(QUICKSTART, where=SLOW).to_arrow().to_pylist()
     attributes = span.pop("attributes")
@@ -226,7 +226,7 @@ def test_an_endpoint_gets_the_same_spans(
     assert found == [span["spanId"] for span in exported(QUICKSTART, tmp_path / "a", "--parts")]
 
 
-def test_what_a_receiver_cannot_take_now_is_sent_again(receiver: Any) -> None:
+def test_batches_are_retried_while_the_receiver_is_unavailable(receiver: Any) -> None:
     receiver.answers = [503]
     assert write_spans(QUICKSTART, EndpointTarget(address_of(receiver)), SLOW) == 1
     (_, first, body), (_, second, again) = receiver.received
@@ -234,7 +234,7 @@ def test_what_a_receiver_cannot_take_now_is_sent_again(receiver: Any) -> None:
     assert again == body
 
 
-def test_what_a_receiver_refuses_is_an_error(receiver: Any) -> None:
+def test_batches_rejected_by_the_receiver_are_an_error(receiver: Any) -> None:
     receiver.answers = [400]
     target = EndpointTarget(address_of(receiver) + "/else")
     with pytest.raises(OutputError, match="/else did not take the spans"):
@@ -251,7 +251,7 @@ def test_a_receiver_that_is_not_there_is_an_error(receiver: Any) -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:4318", "grpc://localhost:4317", "http://", "x"])
-def test_what_is_no_endpoint_is_refused(url: str) -> None:
+def test_invalid_endpoints_are_rejected(url: str) -> None:
     with pytest.raises(KdissectError, match="is no endpoint"):
         EndpointTarget(url)
 
@@ -424,7 +424,7 @@ def test_a_produce_in_one_trace_lies_in_it_and_one_in_several_links_to_them(tmp_
     assert {one["traceId"] for one in others}.isdisjoint(trace_id for trace_id, _ in below)
 
 
-def test_a_fetch_links_to_the_spans_of_what_it_brought(tmp_path: Path) -> None:
+def test_fetch_span_links_to_the_spans_of_its_records(tmp_path: Path) -> None:
     spans = exported(TRACING, tmp_path / "a.jsonl", "--where", "api = 'Fetch'", "--parts")
     linked = {link for span in spans for link in links_of(span)}
     numbers = [*ALONE, *[number for some in TOGETHER for number in some]]

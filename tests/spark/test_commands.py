@@ -212,7 +212,9 @@ def cut_off() -> None:
         raise KdissectError("Spark: Answer from Java side is empty") from None
 
 
-def test_what_fails_behind_an_interrupt_is_the_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_after_an_interrupt_are_reported_as_the_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A call that is cut off may fail in another way before its KeyboardInterrupt ends."""
     spark = mock.Mock()
     monkeypatch.setattr(spark_options, "session", lambda *_, **__: spark)

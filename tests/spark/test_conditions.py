@@ -58,7 +58,7 @@ def test_a_condition_is_translated(where: str, said: str) -> None:
         "parse_filename(api) = 'x'",
     ],
 )
-def test_what_is_not_allowed_is_an_error_of_one_line(where: str) -> None:
+def test_disallowed_conditions_are_a_one_line_error(where: str) -> None:
     with pytest.raises(KdissectError) as caught:
         condition_of(where, "p_")
     text = str(caught.value)
@@ -67,7 +67,7 @@ def test_what_is_not_allowed_is_an_error_of_one_line(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["regexp_extract(api, 'f', 0, 'i') = 'F'"])
-def test_what_spark_cannot_say_is_an_error_of_one_line(where: str) -> None:
+def test_untranslatable_conditions_are_a_one_line_error(where: str) -> None:
     with pytest.raises(KdissectError, match=r"cannot be said in Spark's SQL: [^\n]+$"):
         condition_of(where, "p_")
 
@@ -101,7 +101,7 @@ def test_the_functions_that_are_allowed_are_those_of_spark(spark: "SparkSession"
 
 
 @pytest.mark.slow
-def test_constants_are_on_spark_what_they_are_in_duckdb(
+def test_constants_have_equal_values_on_spark_and_duckdb(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, CANARY)

@@ -40,7 +40,7 @@ def test_auto_takes_spark_when_the_tables_asked_for_are_larger_than_the_limit(
     assert told == ["tables of 4 GB, more than 4 GB: Spark answers"]
 
 
-def test_who_names_an_engine_gets_it(tmp_path: Path) -> None:
+def test_named_engine_is_used(tmp_path: Path) -> None:
     large = made(tmp_path / "large", "exchanges", LIMIT + 1)
     assert not takes_spark(DUCKDB, [directory_place(large)], ["exchanges"], None)
     assert takes_spark(SPARK, [directory_place(tmp_path)], ["exchanges"], None)

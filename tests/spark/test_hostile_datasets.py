@@ -60,7 +60,7 @@ def test_no_link_in_a_dataset_is_followed(name: str, to: str, sandbox: Sandbox) 
     "name",
     ["_kdissect/manifest.json", "_kdissect/lock", f"_kdissect/{RUN}/commit.json", "FILE", "STATE"],
 )
-def test_what_is_no_regular_file_is_not_opened(
+def test_only_regular_files_are_opened(
     name: str, change: Callable[[Path, Path], None], sandbox: Sandbox
 ) -> None:
     name = {"FILE": own_file(sandbox), "STATE": manifest_of(sandbox.inside).taps[0].state}.get(

@@ -65,9 +65,7 @@ def test_a_manifest_with_other_values_is_read_or_is_one_error(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(edits=EDITS)
-def test_what_is_believed_of_a_manifest_can_be_written_again(
-    edits: list[tuple[int, Any, str]], sound: Path
-) -> None:
+def test_accepted_manifests_round_trip(edits: list[tuple[int, Any, str]], sound: Path) -> None:
     made = json.loads((sound / "dataset/_kdissect/manifest.json").read_text())
     edit(made, edits, Elsewhere())
     try:
@@ -109,9 +107,7 @@ def test_every_place_of_a_manifest_takes_a_value_of_any_kind_or_is_one_error(sou
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 @pytest.mark.parametrize("where", ["file", "state", "broken"])
-def test_a_manifest_cannot_name_what_is_no_file_of_the_dataset(
-    name: str, where: str, sound: Path
-) -> None:
+def test_manifest_cannot_list_files_outside_the_dataset(name: str, where: str, sound: Path) -> None:
     made = json.loads((sound / "dataset/_kdissect/manifest.json").read_text())
     if where == "file":
         made["taps"][0]["files"][0]["path"] = name
@@ -163,7 +159,7 @@ def committed(sandbox: Sandbox, **changed: Any) -> Path:
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 @pytest.mark.parametrize("where", ["moved", "removed"])
-def test_a_commit_cannot_move_or_remove_what_is_not_its_own(
+def test_commit_cannot_move_or_remove_foreign_files(
     name: str, where: str, sandbox: Sandbox
 ) -> None:
     run = committed(sandbox, **{where: [placed(name, sandbox)]})
@@ -179,7 +175,7 @@ def test_a_commit_cannot_move_or_remove_what_is_not_its_own(
     assert after == before | {"_kdissect/lock": after["_kdissect/lock"]}
 
 
-def test_a_commit_cannot_remove_files_that_its_manifest_or_nobody_lists(sandbox: Sandbox) -> None:
+def test_commit_cannot_remove_files_listed_by_its_manifest_or_by_none(sandbox: Sandbox) -> None:
     manifest = manifest_of(sandbox.inside)
     listed = manifest.taps[0].files[0].path
     strange = str(Path(listed).with_name("own.parquet"))
@@ -240,7 +236,7 @@ def test_a_manifest_of_many_small_values_is_refused_before_they_are_made(
     assert "too many values" in sandbox.call(read_manifest, sandbox.inside)
 
 
-def test_what_was_refused_is_used_again_when_the_manifest_is_whole(sandbox: Sandbox) -> None:
+def test_rejected_dataset_is_usable_after_the_manifest_is_restored(sandbox: Sandbox) -> None:
     text = manifest_path(sandbox).read_text()
     manifest_path(sandbox).write_text(text[:-20])
     assert all(writers(sandbox))

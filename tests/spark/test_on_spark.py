@@ -59,7 +59,7 @@ def dying_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
     return died
 
 
-def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") -> None:
+def test_exception_in_a_task_is_raised_once(spark: "SparkSession") -> None:
     def refuse(value: int) -> int:
         raise KdissectError(f"no {value}")
 
@@ -67,7 +67,7 @@ def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") ->
         on_spark(spark)(refuse, [1])
 
 
-def test_what_fails_for_good_is_told_in_a_line(spark: "SparkSession") -> None:
+def test_permanent_failures_are_reported_in_one_line(spark: "SparkSession") -> None:
     def refuse(value: int) -> int:
         raise OutputError(f"cannot write {value}: No space left on device")
 

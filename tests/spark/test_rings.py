@@ -7,7 +7,7 @@ from kdissect.spark.pipeline import dissect
 from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
 
 
-def test_a_ring_that_begins_again_is_put_behind_what_it_held(tmp_path: Path) -> None:
+def test_ring_that_wraps_around_is_appended_to_its_earlier_contents(tmp_path: Path) -> None:
     made = rotate("groups-4.3.1.pcapng", tmp_path / "made", 5, seed=61)
     ring = tmp_path / "ring"
     ring.mkdir()
@@ -31,7 +31,7 @@ def in_ring(row: str, made: list[str], ring: Path) -> str:
     return row
 
 
-def test_a_capture_before_what_was_overwritten_cannot_be_put_there(tmp_path: Path) -> None:
+def test_capture_earlier_than_overwritten_files_cannot_be_inserted(tmp_path: Path) -> None:
     made = rotate("groups-4.3.1.pcapng", tmp_path / "made", 4, seed=62)
     ring = tmp_path / "ring"
     ring.mkdir()

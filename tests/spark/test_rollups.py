@@ -59,7 +59,7 @@ def test_percentiles_are_within_their_bounds_and_counts_are_exact(
             assert low <= row[f"{name}_ns"] <= high
 
 
-def test_what_is_beside_them_is_what_other_questions_count(dataset: Path) -> None:
+def test_rollup_counts_match_other_analyses(dataset: Path) -> None:
     by = ("client",)
     found = by_key(rows_of(analyse("latency", dataset, by=by, rollups=True)), by)
     clients = by_key(rows_of(analyse("clients", dataset, by=by)), by)
@@ -217,7 +217,7 @@ def test_days_and_taps_that_are_not_asked_for_are_not_read(
         ("latency", {"slowest": 3}, "latency of rollups has no option 'slowest'"),
     ],
 )
-def test_what_rollups_cannot_tell_is_an_error(
+def test_queries_that_rollups_cannot_answer_are_an_error(
     name: str, options: dict[str, Any], says: str, dataset: Path
 ) -> None:
     with pytest.raises(KdissectError) as caught:

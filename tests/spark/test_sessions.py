@@ -98,7 +98,7 @@ def test_without_java_the_command_says_so_in_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(KdissectError, match=re.escape(install_command("spark"))):

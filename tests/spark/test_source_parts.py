@@ -91,7 +91,7 @@ def test_rows_whose_topic_gets_its_name_later_come_with_the_last_part(tmp_path: 
     assert {(row["topic"] is None, row["topic_id"] is None) for row in late} == {(False, False)}
 
 
-def test_tasks_at_the_same_time_take_what_the_others_leave(
+def test_concurrent_tasks_reuse_each_others_states(
     ring: tuple[list[str], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, size = ring

@@ -182,7 +182,7 @@ def test_captures_in_a_store_are_followed(server: str, tmp_path: Path) -> None:
     assert found == [row.replace(f"{tmp_path}/local", bucket.at("ring")) for row in expected]
 
 
-def test_a_stream_needs_a_place_for_what_it_knows(tmp_path: Path) -> None:
+def test_stream_requires_a_state_directory(tmp_path: Path) -> None:
     source = KdissectDataSource({"path": str(tmp_path)})
     with pytest.raises(KdissectError, match=r"option\('state', DIRECTORY\)"):
         source.streamReader(source.schema())

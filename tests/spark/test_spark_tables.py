@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_what_is_used_more_than_once_is_a_statement_of_its_own() -> None:
+def test_subqueries_used_more_than_once_are_separate_statements() -> None:
     tables = declared_tables()
     slow = tables["exchanges"].filter(tables["exchanges"].latency_ns > 5)
     most = slow.group_by("api").agg(most=slow.latency_ns.max())
@@ -82,9 +82,7 @@ def test_times_are_those_of_duckdb(tmp_path: Path, spark: "SparkSession") -> Non
 
 
 @pytest.mark.slow
-def test_a_condition_leaves_out_what_other_tables_have_of_the_others(
-    tmp_path: Path, spark: "SparkSession"
-) -> None:
+def test_condition_excludes_rows_of_all_tables(tmp_path: Path, spark: "SparkSession") -> None:
     directory = write_tables(
         tmp_path / "tables",
         exchanges=[exchange(1, "Fetch"), exchange(2, "Produce"), exchange(3, "Produce")],

@@ -114,7 +114,7 @@ def test_captures_and_dataset_may_both_be_in_stores(bucket: Bucket, tmp_path: Pa
     assert written(bucket) == before
 
 
-def test_what_is_behind_an_edge_is_fetched_when_it_is_read_again(
+def test_bytes_after_an_edge_are_fetched_for_the_second_read(
     bucket: Bucket, tmp_path: Path
 ) -> None:
     # TLS that crosses an edge is read from its splits again, with the keys of the whole file.
@@ -398,7 +398,7 @@ def test_a_uri_of_no_store_is_one_error_and_nothing_is_asked(uri: str) -> None:
         kdissect.analyse("latency", uri)
 
 
-def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_a_bucket_apply_to_all_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_options", {})
     given = "s3://name:password@one/b/c.pcap?region=eu-west-1"
     assert remember(given) == "s3://one/b/c.pcap"
@@ -437,7 +437,7 @@ def failing_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]
 
 
 @pytest.mark.slow
-def test_executors_reach_stores_and_spark_tries_again_what_a_store_refused(
+def test_executors_reach_stores_and_spark_retries_failed_requests(
     spark: "SparkSession", bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kdissect.spark.source import KdissectDataSource

@@ -65,7 +65,7 @@ def test_in_a_ring_the_file_that_is_overwritten_is_the_last(tmp_path: Path) -> N
     assert complete(tmp_path) == [("ring", ["ring.pcap3", "ring.pcap0", "ring.pcap1"])]
 
 
-def test_a_pattern_says_what_the_next_file_is(tmp_path: Path) -> None:
+def test_pattern_determines_the_next_file(tmp_path: Path) -> None:
     write(tmp_path / "b1-alpha.pcap", 0)
     write(tmp_path / "b1-beta.pcap", 1)
     write(tmp_path / "b2-gamma.pcap", 2)
@@ -75,7 +75,7 @@ def test_a_pattern_says_what_the_next_file_is(tmp_path: Path) -> None:
     assert complete(tmp_path, r"(b\d)-") == [("b1", ["b1-alpha.pcap"]), ("b2", ["b2-gamma.pcap"])]
 
 
-def test_what_cannot_be_read_is_broken_when_nobody_writes_to_it(tmp_path: Path) -> None:
+def test_unreadable_file_is_broken_once_it_stops_growing(tmp_path: Path) -> None:
     old = written(tmp_path / "a.pcap0", b"no capture" * 9, age=QUIET)
     written(tmp_path / "b.pcap0", b"no capture" * 9, age=QUIET - 1)
     found = complete_files([str(tmp_path)], None, QUIET, NOW)

@@ -65,7 +65,7 @@ def test_a_file_that_is_not_complete_waits(tmp_path: Path) -> None:
     assert batches(made, {BATCH: 1, FILES: paths[:2]}) == [paths[2:]]
 
 
-def test_what_the_dataset_has_is_not_given_and_what_it_lacks_is_given_again(tmp_path: Path) -> None:
+def test_source_returns_only_files_that_the_dataset_lacks(tmp_path: Path) -> None:
     paths = aged(rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=1))
     dataset = tmp_path / "dataset"
     first = reader(tmp_path / "ring", dataset)
@@ -86,7 +86,7 @@ def test_a_file_that_has_changed_is_given_again(tmp_path: Path) -> None:
     assert batches(made, made.initialOffset()) == [paths[1:]]
 
 
-def test_what_comes_after_the_start_is_not_available_now(tmp_path: Path) -> None:
+def test_available_now_ignores_files_created_later(tmp_path: Path) -> None:
     paths = aged(rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=1))
     late = Path(paths[3]).rename(tmp_path / "late")
     made = reader(tmp_path / "ring", tmp_path / "dataset", max_bytes=1)

@@ -42,7 +42,7 @@ class Told:
         return {number: outcome.captures for number, outcome in self.outcomes.items()}
 
 
-def test_what_is_available_is_brought_in_batch_by_batch_and_each_batch_once(
+def test_available_captures_are_added_batch_by_batch_exactly_once(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     ring, dataset, checkpoint = tmp_path / "ring", tmp_path / "dataset", tmp_path / "checkpoint"
@@ -124,7 +124,7 @@ def test_without_a_session_the_same_is_done_here(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_what_a_batch_cannot_do_ends_the_stream_with_its_own_words(
+def test_failing_batch_ends_the_stream_with_its_message(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     aged(rotate("groups-4.3.1.pcapng", tmp_path / "ring", 1, seed=53))

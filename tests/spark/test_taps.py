@@ -83,7 +83,7 @@ def test_a_wrong_pattern_is_an_error(pattern: str, told: str, tmp_path: Path) ->
         find_taps([path], pattern)
 
 
-def test_what_cannot_be_read_is_told_and_the_others_are_found(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_and_others_are_found(tmp_path: Path) -> None:
     good = write(tmp_path / "ring.pcap0", 0)
     torn = tmp_path / "ring.pcap1"
     torn.write_bytes(b"PK\x03\x04" + bytes(99))

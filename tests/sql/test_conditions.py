@@ -101,7 +101,7 @@ def test_an_expression_over_the_rows_is_allowed(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:40].encode("ascii", "replace"))
-def test_what_is_more_than_an_expression_is_refused_in_one_line(text: str) -> None:
+def test_conditions_other_than_one_expression_are_rejected_in_one_line(text: str) -> None:
     with pytest.raises(KdissectError) as caught:
         check_condition(text, "--where", ASKABLE)
     told = str(caught.value)
@@ -182,7 +182,7 @@ def test_functions_that_see_more_than_their_arguments_are_not_among_them() -> No
     assert not seeing & FUNCTIONS
 
 
-def test_errors_name_what_was_refused_and_not_what_is_in_it(tmp_path: Path) -> None:
+def test_errors_name_the_rejected_construct_without_its_contents(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("secret-content\n")
     with pytest.raises(KdissectError) as caught:

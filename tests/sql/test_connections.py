@@ -39,7 +39,7 @@ def test_files_that_were_given_are_read(source: str) -> None:
         assert connection.sql(f"FROM {parquet_files([source])}").fetchall() == [("Fetch",)]
 
 
-def test_what_arrow_has_is_read() -> None:
+def test_arrow_tables_are_readable() -> None:
     with locked_connection() as connection:
         connection.register("rows", pa.table({"api": ["Fetch"]}))
         assert connection.sql("FROM rows").fetchall() == [("Fetch",)]
@@ -105,7 +105,7 @@ def test_a_limit_that_is_none_is_an_error(text: str, monkeypatch: pytest.MonkeyP
         pass
 
 
-def test_what_does_not_fit_into_memory_is_spilled_and_removed(
+def test_queries_over_the_memory_limit_spill_to_files_that_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a[1] 'b'"))

@@ -141,7 +141,7 @@ def test_deep_nesting_is_answered_or_refused(
     assert (rows, len(said) < 400) == (1, True)
 
 
-def test_what_takes_more_memory_than_the_limit_is_an_error(
+def test_queries_over_the_memory_limit_are_an_error(
     opened: Queryable,
 ) -> None:
     long = "SELECT length(string_agg(repeat(a.api, 100000), '')) FROM exchanges a, exchanges b"

@@ -77,7 +77,7 @@ def test_names_of_apis_and_errors() -> None:
         (DAMAGED | RESPONSE_FAILED, "damaged+response"),
     ],
 )  # fmt: skip
-def test_decode_status_says_what_is_not_decoded(status: int, text: str) -> None:
+def test_decode_status_lists_undecoded_parts(status: int, text: str) -> None:
     assert status_text(status) == text
     assert made("exchanges", exchanges(status=[status, 0]))[0]["decode_status"] == text
 
@@ -149,7 +149,7 @@ def test_no_more_rows_are_held_back_than_the_limit_and_one_batch() -> None:
     assert [held.num_rows for held in builder.finish()] == [2]
 
 
-def test_rows_are_not_held_back_for_a_topic_nobody_wants() -> None:
+def test_rows_are_not_held_back_without_the_topic_column() -> None:
     builder = BatchBuilder(TABLES["partitions"], CAPTURES, {}, ["partition"])
     assert builder.batch(partitions(("", TOPIC_ID))).to_pylist() == [{"partition": 0}]
 

@@ -42,7 +42,7 @@ def test_no_more_is_kept_than_the_limit() -> None:
 
 
 @given(st.data())
-def test_what_is_held_never_changes(data: st.DataObject) -> None:
+def test_referenced_matrices_never_change(data: st.DataObject) -> None:
     """Buffers can be released in any order."""
     memory = Memory()
     held: list[tuple[int, Any]] = []

@@ -369,7 +369,7 @@ def test_every_column_is_of_the_type_that_the_schema_says(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_what_says_nothing_is_null(table: str) -> None:
+def test_absent_values_are_null(table: str) -> None:
     rows = empty_rows()[table]
     (row,) = made(table, rows)
     told = {name for name, value in row.items() if value is not None}
@@ -454,7 +454,7 @@ def test_a_connection_is_told_from_the_side_of_the_client() -> None:
     assert (row["rst_by"], row["ended_by"]) == ("client", "broker")
 
 
-def test_record_headers_are_json_with_what_is_not_text_escaped() -> None:
+def test_record_headers_are_json_with_non_text_escaped() -> None:
     payload = b"\x02a\x04\xff!\x04b\xc3\x01"  # ("a", ff 21), ("b" c3, null)
     record = Record(payload, 0, len(payload), 0, 0, 0, -1, 0, -1, 2, 0)
     rows = RecordRows()
@@ -516,7 +516,7 @@ def test_addresses_and_topic_ids_as_text() -> None:
     assert topic_id_text(TOPIC_ID) == TOPIC_ID_TEXT
 
 
-def test_columns_say_what_they_are() -> None:
+def test_columns_carry_meaning_and_unit() -> None:
     for table in TABLES.values():
         schema = arrow_schema(table)
         assert schema.metadata == {b"kdissect.table": table.name.encode()}

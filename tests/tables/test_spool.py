@@ -30,7 +30,7 @@ def written(path: Path, *batches: pa.RecordBatch) -> list[int]:
     return sizes
 
 
-def test_batches_come_back_as_they_were_with_texts_and_what_columns_mean(tmp_path: Path) -> None:
+def test_batches_round_trip_with_texts_and_column_meanings(tmp_path: Path) -> None:
     batches = [batch(1, 2), batch(3), batch(4, 5, 6)]
     written(tmp_path / "rows", *batches)
     found = list(whole_spool(tmp_path / "rows"))
@@ -70,7 +70,7 @@ def test_a_spool_that_is_cut_anywhere_gives_the_batches_of_its_whole_pieces(tmp_
         assert ("is cut short" in reader.damage) == (reader.lost_bytes > 0)
 
 
-def test_a_spool_with_any_wrong_byte_gives_what_is_before_it_and_says_so(tmp_path: Path) -> None:
+def test_spool_with_any_wrong_byte_yields_earlier_flushes_and_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     batches = [batch(1, 2), batch(3), batch(4)]
     ends = written(path, *batches)
@@ -92,7 +92,7 @@ def test_a_piece_that_is_sound_and_no_stream_of_arrow_is_damage(tmp_path: Path) 
     assert "is not what was written" in reader.damage
 
 
-def test_who_wants_all_of_a_damaged_spool_gets_an_error_behind_what_is_sound(
+def test_strict_reader_of_a_damaged_spool_gets_the_sound_part_then_an_error(
     tmp_path: Path,
 ) -> None:
     first, _ = written(tmp_path / "rows", batch(1), batch(2))
@@ -104,7 +104,7 @@ def test_who_wants_all_of_a_damaged_spool_gets_an_error_behind_what_is_sound(
 
 
 @pytest.mark.parametrize("failing", ["write", "fdatasync"])
-def test_what_a_full_disk_does_not_take_is_written_later_once(
+def test_rows_rejected_by_a_full_disk_are_written_once_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     path = tmp_path / "rows"

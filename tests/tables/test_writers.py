@@ -95,7 +95,7 @@ def test_batches_with_other_dictionaries_are_one_column(tmp_path: Path) -> None:
     assert found["topic"].to_pylist() == ["orders", "payments"]
 
 
-def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "problems.parquet").write_bytes(b"mine")
     with pytest.raises(OutputError, match=r"problems\.parquet exists already; --force overwrites"):
         write_all(tmp_path)
