@@ -50,42 +50,41 @@ class Limits(NamedTuple):
 
 LIMIT_MEANINGS: Final = {
     "connections": "connections open at once; the longest silent end (connection-limit)",
-    "idle_seconds": "a connection silent for so long is over: its row says closed_by idle",
-    "reassembly_bytes": "bytes of one direction behind a hole, which is then given up (held-limit)",
+    "idle_seconds": "a connection silent for so long has ended: its row has closed_by idle",
+    "reassembly_bytes": "bytes of one direction behind a hole, which is then skipped (held-limit)",
     "reassembly_bytes_in_all": "the same of all connections together (held-limit)",
     "frame_bytes": "size of a frame; a larger one is no frame (bad-frame-size)",
-    "frame_bytes_in_all": "bytes of frames that are not complete; of more, a frame keeps what it "
-    "has (frame-held-limit)",
-    "search_bytes_in_all": "bytes among which the first frame is looked for; of more, less is "
-    "looked at (search-limit)",
-    "pending_requests": "requests of one connection without an answer; the oldest is let go "
-    "(pending-limit)",
-    "unpacked_bytes": "records of one message unpacked; those beyond are not read "
+    "frame_bytes_in_all": "bytes of incomplete frames; beyond it, no frame buffers more bytes "
+    "(frame-held-limit)",
+    "search_bytes_in_all": "bytes that are searched for a first frame; beyond it, fewer are "
+    "searched (search-limit)",
+    "pending_requests": "pending requests of one connection; the oldest is dropped (pending-limit)",
+    "unpacked_bytes": "decompressed records of one message; those beyond are not read "
     "(corrupt-records)",
-    "name_wait_bytes": "exchanges that wait for the name of a topic id; the oldest go without "
+    "name_wait_bytes": "exchanges that wait for the name of a topic id; the oldest remain without "
     "(late-topic-name)",
-    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest packets go "
-    "with what is there of them (ip-fragment)",
+    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest packets "
+    "are flushed incomplete (ip-fragment)",
     "fragmented_packets": "IP packets that wait for the rest of their fragments; the same "
     "(ip-fragment)",
     "early_responses": "responses of one connection that wait for a request from behind a hole; "
     "the oldest becomes an orphan (early-limit)",
     "undecided_frames": "frames of one connection kept until it is known that they are Kafka's; "
-    "those after are lost (undecided-limit)",
+    "later ones are lost (undecided-limit)",
     "waiting_bytes_in_all": "bytes of such responses and frames of all connections; the connection "
-    "with the newest lets go (early-limit, undecided-limit)",
-    "tls_bytes": "TLS records of one connection that are not whole, or wait for a hello; of more, "
-    "the connection stays encrypted (tls-held-limit)",
-    "tls_bytes_in_all": "the same of all connections; the one that waits longest stays encrypted "
-    "(tls-held-limit)",
-    "pending_bytes_in_all": "requests without an answer of all connections; the oldest are let go "
+    "with the newest drops them (early-limit, undecided-limit)",
+    "tls_bytes": "TLS records of one connection that are incomplete, or wait for a hello; beyond "
+    "it, the connection stays encrypted (tls-held-limit)",
+    "tls_bytes_in_all": "the same of all connections; the one that has waited longest stays "
+    "encrypted (tls-held-limit)",
+    "pending_bytes_in_all": "pending requests of all connections; the oldest are dropped "
     "(pending-limit)",
-    "decoded_bytes": "what one message becomes: its rows, texts and fields; those beyond are only "
+    "decoded_bytes": "rows, texts and fields of one message; those beyond are only "
     "counted (decoded-limit)",
-    "unpacked_ratio": "records of one message may unpack to so many times their size, and 16 MiB; "
+    "unpacked_ratio": "decompressed records of one message by their size, plus 16 MiB; "
     "those beyond are not read (corrupt-records)",
-    "unpacked_ratio_in_all": "records of all messages may unpack to so many times the captured "
-    "bytes, and 256 MiB; those beyond are not read (unpacked-limit)",
+    "unpacked_ratio_in_all": "decompressed records of all messages by the captured bytes, plus "
+    "256 MiB; those beyond are not read (unpacked-limit)",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

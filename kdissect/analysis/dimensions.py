@@ -91,7 +91,7 @@ def dimension_column(name: str) -> Column:
 
 
 def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
-    """The option `by` of a question that also has dimensions of its own."""
+    """The option `by` of an analysis that has additional dimensions."""
     return group_option(default, tuple(dict.fromkeys((*own, *DIMENSIONS))))
 
 

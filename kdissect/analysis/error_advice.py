@@ -36,8 +36,8 @@ ADVICE: Final = {
         "down if it lasts."
     ),
     "NOT_LEADER_OR_FOLLOWER": (
-        "The client's metadata are old after a leader moved; it should refresh and go on, so look "
-        "at `failovers` for how long that takes."
+        "The client's metadata are old after a leader moved; it should refresh and continue, so "
+        "see `failovers` for how long that takes."
     ),
     "REQUEST_TIMED_OUT": (
         "The broker could not finish in the request's own time, mostly because followers are slow "
@@ -48,7 +48,7 @@ ADVICE: Final = {
     ),
     "REPLICA_NOT_AVAILABLE": (
         "The broker asked does not have that replica (yet): normal during a reassignment, else "
-        "check what is wrong with its log directory."
+        "check its log directory."
     ),
     "MESSAGE_TOO_LARGE": (
         "A batch is larger than max.message.bytes of the topic: raise that or lower the "
@@ -74,7 +74,7 @@ ADVICE: Final = {
         "__consumer_offsets or __transaction_state has leaders."
     ),
     "NOT_COORDINATOR": (
-        "The coordinator moved to another broker; the client looks it up and goes on."
+        "The coordinator moved to another broker; the client looks it up and continues."
     ),
     "INVALID_TOPIC_EXCEPTION": (
         "The topic name is not allowed, or is an internal one that clients may not write: fix the "
@@ -159,7 +159,7 @@ ADVICE: Final = {
     "INVALID_CONFIG": "A configuration value is not valid; the message beside the code says which.",
     "NOT_CONTROLLER": (
         "The request went to a broker that is no longer the controller; the client looks it up "
-        "and goes on."
+        "and continues."
     ),
     "INVALID_REQUEST": (
         "The broker finds the request contradictory, mostly a client's bug: read the message "
@@ -190,7 +190,7 @@ ADVICE: Final = {
     ),
     "INVALID_PRODUCER_ID_MAPPING": (
         "The producer id is not the one of the transactional id any more: it expired after "
-        "transactional.id.expiration.ms, start the producer anew."
+        "transactional.id.expiration.ms, restart the producer."
     ),
     "INVALID_TRANSACTION_TIMEOUT": (
         "transaction.timeout.ms is above the broker's transaction.max.timeout.ms: change one of "
@@ -201,7 +201,7 @@ ADVICE: Final = {
         "client meets it for seconds."
     ),
     "TRANSACTION_COORDINATOR_FENCED": (
-        "The transaction coordinator moved while it wrote markers; the new one goes on."
+        "The transaction coordinator moved while it wrote markers; the new one continues."
     ),
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
         "An ACL is missing for the transactional id: grant write on it."
@@ -221,7 +221,7 @@ ADVICE: Final = {
     ),
     "UNKNOWN_PRODUCER_ID": (
         "The broker forgot the idempotent producer because its records were deleted; newer "
-        "clients go on by themselves, older lose order."
+        "clients recover by themselves, older ones lose the order."
     ),
     "REASSIGNMENT_IN_PROGRESS": (
         "The partition is being moved already: wait for that, or cancel it."
@@ -308,7 +308,7 @@ ADVICE: Final = {
         "Another producer with the same transactional id took over: look for two instances with "
         "one id."
     ),
-    "RESOURCE_NOT_FOUND": "What is to be described or deleted is not there, mostly a SCRAM user.",
+    "RESOURCE_NOT_FOUND": "The resource to describe or delete does not exist, mostly a SCRAM user.",
     "DUPLICATE_RESOURCE": "The request names the same thing twice.",
     "UNACCEPTABLE_CREDENTIAL": (
         "The SCRAM credential is empty, or its iterations are too few or too many."
@@ -335,7 +335,7 @@ ADVICE: Final = {
         "The replica asks beyond the end of a metadata snapshot; it starts it again."
     ),
     "UNKNOWN_TOPIC_ID": (
-        "The broker has no topic of that id: it was just made, or deleted and made anew, so the "
+        "The broker has no topic of that id: it was just created, or deleted and recreated, so the "
         "client refreshes its metadata."
     ),
     "DUPLICATE_BROKER_REGISTRATION": (
@@ -346,7 +346,7 @@ ADVICE: Final = {
         "The controller does not know that broker: it registers again, or its id is wrong."
     ),
     "INCONSISTENT_TOPIC_ID": (
-        "Topic id and partition's log do not match: the topic was deleted and made anew; stale "
+        "Topic id and partition's log do not match: the topic was deleted and recreated; stale "
         "metadata or a stale log."
     ),
     "INCONSISTENT_CLUSTER_ID": (
@@ -428,7 +428,7 @@ ADVICE: Final = {
     ),
     "STREAMS_INVALID_TOPOLOGY": (
         "The topology of the Streams application is not valid for its topics: compare partition "
-        "numbers of what is joined."
+        "counts of the joined topics."
     ),
     "STREAMS_INVALID_TOPOLOGY_EPOCH": (
         "The topology epoch is not one that the group knows: deploy in order."

@@ -34,7 +34,7 @@ def holdings(events: "ir.Table", tables: Tables) -> "ir.Table":
     own: dict[str, Any] = {"group_by": [*GROUP, "topic_partition"], "order_by": "got_ns"}
     held_next_ns = held.next_ns.lag().over(**own)
     is_unheard = held_next_ns.isnull() | (held_next_ns > held.got_ns)
-    # Generations without it, and those of them of which all assignments are known.
+    # Generations without it, and those of them with all assignments known.
     without = held.generation - held.given_up_in.lag().over(**own)
     known = held.led - held.given_up_led.lag().over(**own)
     # The group of a last member that is gone is empty for a generation.
@@ -65,7 +65,7 @@ def states(events: "ir.Table", tables: Tables) -> "ir.Table":
     given_up = is_classic & (events.event == "join") & ~is_cooperative_protocol(events)
     # A join rejected for lack of a member id: it was in no group yet.
     given_up &= events.error.isnull()
-    # What the leader assigned to a member whose own request was not captured.
+    # Assignments by the leader to a member whose own request was not captured.
     of_member: dict[str, Any] = {"group_by": [*REBALANCE, "owner"]}
     has_own = (is_classic & (events.event == "sync")).any().over(**of_member)
     is_told = is_classic & (events.event == "assign") & events.is_ok & ~has_own

@@ -116,7 +116,7 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
 
 
 def leaves_before_it_settles(events: "ir.Table", own: dict[str, Any]) -> "ir.BooleanValue":
-    """Whether a member leaves next, whatever it is told of a rebalance before it does."""
+    """Return whether a member leaves next, even if it hears of a rebalance before."""
     later = {**own, "rows": (1, None)}
     is_settled = events.is_ok & events.event.isin(SETTLED)
     settles = is_settled.ifelse(events.place, None).min().over(**later)

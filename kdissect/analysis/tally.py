@@ -80,7 +80,7 @@ def added(
     counts: Ints | None,
     bits: int,
 ) -> Tally:
-    """The tally of what is counted by key and by cell; None counts 1 each."""
+    """The tally of values by key and by cell; None counts 1 each."""
     total = np.bincount(key, rows)
     size = len(total)
     found = np.flatnonzero(total)
@@ -165,7 +165,7 @@ def bin_count(bits: int) -> int:
 
 
 def precision_for(rows: int) -> int:
-    """Bits that leave room for the cells of so many rows, each in one of its own."""
+    """Bits for separate cells of so many rows."""
     most = MOST_CELLS
     for bits in PRECISIONS:
         if rows <= most:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kdissect.pipeline import Balance
 
-BY: Final = "by"  # the option of names, of which one may be given as it is
+BY: Final = "by"  # the option of names; a single name needs no list
 
 
 class Answer:
@@ -101,7 +101,7 @@ def analyse(
     `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which uses
     DuckDB until the tables are larger than `engines.LIMIT`, and calls `notice` when it uses Spark;
     `session` is a Spark session, which implies spark unless `engine` is given; without it, Spark
-    gets a session of its own at `master`. With `rollups` `latency` is answered from those of
+    gets a new session at `master`. With `rollups` `latency` is answered from those of
     datasets, which supports `by`, `of`, `window` and `where` (docs/rollups.md). With `units`
     "timedelta" durations of the answer are Arrow's and pandas' own. `by` is a list of names, or one
     name; columns have the names that it uses. Raises KdissectError for unknown options.
@@ -144,7 +144,7 @@ def analyse(
 
 
 def check_derived(question: Question, where: str) -> None:
-    """Raise InvalidArgument for a condition that would leave out what the question needs."""
+    """Raise InvalidArgument for a condition that would exclude rows that the analysis needs."""
     names = columns_in(where)
     if lost := sorted(names & set(question.joined)):
         own = [column.name for column in question.columns]

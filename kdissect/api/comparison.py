@@ -256,7 +256,7 @@ def side_of(asked: Asked, places: list[Place], condition: str | None = None) -> 
 
 
 def both(condition: str | None, where: str | None) -> str | None:
-    """Conjunction of two conditions, each on lines of its own."""
+    """Conjunction of two conditions, on separate lines."""
     conditions = [text for text in (condition, where) if text]
     return " AND ".join(f"(\n{text}\n)" for text in conditions) if conditions else None
 

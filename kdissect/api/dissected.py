@@ -86,7 +86,7 @@ class DissectedExchange:
         return self.body("response")
 
     def body(self, side: str) -> dict[str, Any] | None:
-        """The request's or response's body (`side`), decoded anew; None when missing.
+        """The request's or response's body (`side`), decoded on each call; None when missing.
 
         None too for a response without request that may be of several versions.
 

@@ -69,7 +69,7 @@ class SummaryPage:
         return self.summariser.finish(balance)
 
     def findings(self, summary: Summary, is_all: bool = False) -> list[Finding]:
-        """Output of the rules, the worst first; `is_all` queries whatever the counters show."""
+        """Output of the rules, the worst first; `is_all` runs all queries."""
         seen = Context(summary, self.signs)
         names = wanted(seen, is_all)
         return self._judged(seen, names) if names else judge(seen)

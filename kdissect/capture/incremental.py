@@ -50,7 +50,7 @@ class IncrementalCapture:
         return self._named(is_end=False)
 
     def finish(self) -> list[Packet]:
-        """Packets of the last bytes, when no more follow; what is cut becomes a `Problem`."""
+        """Packets of the last bytes at the end; a truncated packet becomes a `Problem`."""
         return self._named(is_end=True)
 
     def finish_all(self) -> list[Packet]:

@@ -2,7 +2,7 @@
 
     dumpcap -b     tap_00001_20240131235959.pcapng, tap_20240131235959_00001.pcapng
     tcpdump -C     tap.pcap, tap.pcap1, tap.pcap2; with -W tap.pcap00, tap.pcap01, ...
-    tcpdump -G     whatever date strftime makes: tap-2024-01-31_23:59:59.pcap, tap.1706745599.pcap
+    tcpdump -G     any strftime format: tap-2024-01-31_23:59:59.pcap, tap.1706745599.pcap
 
 Any of them may be compressed afterwards (tcpdump -z): tap.pcap1.gz. A number elsewhere in the name
 (broker-1.pcap, broker-2.pcap) is taken as part of a tap's name.

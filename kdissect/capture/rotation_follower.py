@@ -77,7 +77,7 @@ class RotationFollower:
         return sorted(found)
 
     def take(self, path: str, first_time_ns: int) -> None:
-        """Mark the file as read, its first packet having that time; what follows is of its tap."""
+        """Mark the file as read, its first packet having that time; later files are of its tap."""
         self._chain = self._chain or chain_name(path)
         self._done[Version(COMPRESSION.sub("", path), first_time_ns)] = None
         while len(self._done) > MAX_REMEMBERED:

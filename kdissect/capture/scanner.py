@@ -4,7 +4,7 @@ In: the bytes of one uncompressed capture file, in pieces of any size. Out: its 
 Independent of files, of the size of the pieces and of compression.
 
 Packets refer to the piece they were fed in, so pieces are never copied. Only a record that spans
-two pieces is reassembled in a buffer of its own.
+two pieces is reassembled in a separate buffer.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""`BoundaryState`: what a split of a capture cannot know, or has left open: input of `Merger`.
+"""`BoundaryState`: unknown and open parts of a split of a capture, the input of `Merger`.
 
 It holds no rows, but the stages' state of each connection that crosses an edge of the split: at the
 left edge, the segments before the connection was synchronized (`left_edge.Prefix`); at the right

@@ -229,7 +229,7 @@ def complete(positions: Positions, past: Positions) -> None:
     """Complete the positions of a fetch session with the past that the split did not know."""
     goes_on = positions.pop(PAST, None) is not None
     unknown = unknown_mark(past)
-    # Responses missed in the split may have stated the past's marks anew.
+    # Responses missed in the split may have repeated earlier marks.
     has_missed = LOST in positions
     for topic, here in positions.items():
         known = past.get(topic, TopicPositions())

@@ -2,7 +2,7 @@
 
 A SyncGroup is read with the protocol of its group's last JoinGroup, which may be another
 connection's. A connection that is read again by the merger has to find what was agreed on before it
-by connections that are not. So the split keeps what was learned with the number of its segment, and
+by connections that are not. So the split records each change with the number of its segment, and
 the merger learns it again at that number.
 """
 
@@ -36,7 +36,7 @@ class GroupHistory:
         return len(self.learned) >= MAX_LEARNED or self.text_size >= MAX_TEXT
 
     def take(self, number: int) -> None:
-        """Note what was learned from the `number`th segment."""
+        """Record changes from the `number`th segment."""
         for group_id, protocol, connection_id in self.news:
             if not self.is_too_long:
                 self.text_size += size_of(group_id, protocol)
@@ -65,7 +65,7 @@ class GroupReplay:
         self.next = 0
 
     def go_to(self, number: int) -> None:
-        """Learn what the split had learned before its `number`th segment."""
+        """Apply the split's changes before its `number`th segment."""
         while self.next < len(self.learned) and self.learned[self.next][0] < number:
             at, group_id, protocol, connection_id = self.learned[self.next]
             if connection_id < 0 or not self.is_replayed(connection_id, at):
@@ -73,11 +73,11 @@ class GroupReplay:
             self.next += 1
 
     def note(self, number: int) -> None:
-        """Note what the replay of this segment has told."""
+        """Record changes from the replay of this segment."""
         self.replay.take(number)
 
     def go_back(self) -> None:
-        """Go back to the start of the split; what was replayed is told once more in its place."""
+        """Return to the start of the split; replayed changes are repeated at their place."""
         replayed = [(at, name, protocol, -1) for at, name, protocol, _ in self.replay.learned]
         self.learned = sorted([*self.learned, *replayed], key=itemgetter(0))
         self.groups.restore(self.before)

@@ -33,7 +33,7 @@ def main() -> None:
     # Printed output is not part of the protocol.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # Imports stay; `WorkerPool` has turned the collector off for what makes no cycles.
+    # Imports stay; `WorkerPool` has turned the collector off, as no cycles are made.
     gc.freeze()
     try:
         work(source, answers)

@@ -39,7 +39,7 @@ def main() -> int:
         # The first handler is called last; those of a debugger or profiler would be skipped.
         atexit.register(ending.leave)
     gc.set_threshold(COLLECT_EVERY)
-    # numpy's linear algebra is not used; its idle threads would spin on a core of their own.
+    # numpy's linear algebra is not used; its idle threads would spin on another core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Arrow's memory is reused for the next row group: new memory has to be cleared first.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")

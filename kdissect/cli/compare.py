@@ -140,7 +140,7 @@ def explanation(found: "Comparison") -> str:
 
 
 def sides_data(found: "Comparison") -> dict[str, Any]:
-    """What a document of --json says of the sides."""
+    """The sides in a document of --json."""
     return {
         "before": found.before._asdict(),
         "after": found.after._asdict(),

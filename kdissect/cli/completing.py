@@ -1,4 +1,4 @@
-"""What a shell completes: columns, tables, dimensions and files."""
+"""Shell completions: columns, tables, dimensions and files."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING

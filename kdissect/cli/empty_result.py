@@ -11,7 +11,7 @@ NO_EXCHANGES: Final = "no Kafka exchanges"
 
 
 def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:
-    """Print on stderr what was read, what became of it, and what to try."""
+    """Print counts of the input, the reasons, and advice on stderr."""
     click.echo(f"kdissect: {what}: {explanation(balance, where)}", err=True)
 
 

@@ -31,7 +31,7 @@ from kdissect.text.escape import csv_safe, escaped
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Stands for a long value while Arrow writes the others; no escaped text contains it.
+# Placeholder for a long value while Arrow writes the others; no escaped text contains it.
 _LONG_NUL: Final = "\0"
 _LONG_CELL: Final = b'"\0"'
 SUFFIXES: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
@@ -92,7 +92,7 @@ def make_writer(
     """The writer for a format; with `columns` a table shows all of them, fitting or not.
 
     With `schema`, files that have a header (csv, parquet) have it without any rows too. `extra` is
-    what a document of --json has beside rows.
+    other members of a document of --json.
     """
     if format_ == DOCUMENT:
         return BatchDocumentWriter(file, schema, extra)
@@ -215,7 +215,7 @@ class ParquetWriter:
 
 
 def _may_be_long(type_: "pa.DataType") -> bool:
-    """Return whether a column holds each of its texts or bytes by itself."""
+    """Return whether a column holds plain texts or bytes, without a dictionary."""
     import pyarrow as pa
 
     plain = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)

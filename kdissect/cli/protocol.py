@@ -172,7 +172,7 @@ def print_old(protocol: str, api: str | None) -> None:
         click.echo(f"{blank}{one.name} (key {one.key})")
         blank = "\n"
         for role, fields in (("request", one.request), ("response", one.response)):
-            click.echo(f"\n{role}{'' if fields else ': there is none'}")
+            click.echo(f"\n{role}{'' if fields else ': none'}")
             for line in _old_field_lines(fields, 1):
                 click.echo(line)
 

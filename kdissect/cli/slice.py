@@ -135,7 +135,7 @@ def command(
 
 
 def counts(selection: "Selection") -> dict[str, int]:
-    """What was chosen, of how much."""
+    """The selected share of the capture."""
     return {
         "packets": selection.packets,
         "packets_in_all": selection.balance.packets,

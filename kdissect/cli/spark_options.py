@@ -51,7 +51,7 @@ class Place:
                     raise
                 if not is_there:
                     silence(spark)
-                # What an interrupted call leaves behind may fail before its KeyboardInterrupt ends.
+                # Cleanup of an interrupted call may fail before its KeyboardInterrupt ends.
                 raise KeyboardInterrupt from error
             finally:
                 if not is_there:
@@ -62,7 +62,7 @@ class Place:
 def quiet_interrupts() -> Iterator[Callable[[], None]]:
     """SIGINT raises KeyboardInterrupt, but only once the returned `begin` was called.
 
-    PySpark's own handler calls the JVM inside whatever call it interrupts, and Py4J logs a stack
+    PySpark's own handler calls the JVM inside the call that it interrupts, and Py4J logs a stack
     trace for that and for each call after it.
     """
     if threading.current_thread() is not threading.main_thread():

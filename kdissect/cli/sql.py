@@ -97,12 +97,12 @@ def command(
 
 
 def divided(words: tuple[str, ...]) -> tuple[list[str], str | None]:
-    """The files, and the query behind them: what is no file and has white space or a semicolon."""
+    """The files, and the query: an argument with white space or a semicolon that is no file."""
     last = words[-1]
     if Path(last).exists() or not set(last) & set(" \n\t;"):
         return list(words), None
     if len(words) == 1:
-        raise click.UsageError("of which captures? kdissect sql FILE... QUERY")
+        raise click.UsageError("no captures given: kdissect sql FILE... QUERY")
     return list(words[:-1]), last
 
 

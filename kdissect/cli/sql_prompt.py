@@ -111,7 +111,7 @@ class Prompt:
         return "\n".join(lines)
 
     def answer(self, text: str) -> None:
-        """Print the rows of a query, or what a command of the prompt lists."""
+        """Print the rows of a query, or the list of a prompt's command."""
         try:
             if text.startswith("."):
                 self._list(text)

@@ -17,7 +17,7 @@ from kdissect.text.grid import Column, Grid, folded
 from kdissect.text.human import count, counted, cut, cut_all, duration, share, size, time
 
 BUSIEST: Final = 5  # APIs of the page without --full
-FEWEST: Final = 3  # findings of the page without --full, whatever its height
+FEWEST: Final = 3  # findings of the page without --full, at any height
 FULL: Final = "--full"
 # Latencies from here on are warm and hot, as on the screen of `top`; not of APIs that wait by
 # design: they are answered when there is data, or when the time they ask for is over.
@@ -27,7 +27,7 @@ LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 
 
 class Asked(NamedTuple):
-    """What the page shows of a summary: rows of long tables, and the rest with `is_full`.
+    """Selection of a summary for the page: rows of long tables, and the rest with `is_full`.
 
     `options` are those of reading, which the commands of findings repeat.
     """
@@ -120,7 +120,7 @@ def _short(summary: Summary, page_width: int) -> list[str]:
 
 
 def _more(summary: Summary, asked: Asked) -> str:
-    """What the page has with --full."""
+    """Contents of the page with --full."""
     counts = {
         "more API": len(summary.apis) - BUSIEST, "client": len(summary.clients),
         "topic": len(summary.topics), "error": len(summary.errors),

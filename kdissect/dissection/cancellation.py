@@ -1,4 +1,4 @@
-"""Asks now and then, by the work done, whether to go on."""
+"""Periodic check, by work done, whether to continue."""
 
 from collections.abc import Callable
 from typing import Final

@@ -168,7 +168,7 @@ class Dissector:
                         self._take_events(streams.take_odd(segment.time_ns))
                     self._take_events(streams.feed_with_care(copied(segment)))
         finally:
-            # Of packets already begun: what an interruption leaves is still fully accounted for.
+            # Of packets already begun, so that bytes balance after an interruption.
             self._captured(captured)
         self.totals.packets += at - first
         self._take_problems()
@@ -291,7 +291,7 @@ class Dissector:
         """Names of the tables with at least `row_limit` rows waiting (and at least one).
 
         Tables with long texts are full earlier. The caller takes all of them: with a `row_limit` of
-        1 these are all waiting rows, so that it can go on.
+        1 these are all waiting rows, so that it can continue.
         """
         return self.sink.full_tables(row_limit)
 

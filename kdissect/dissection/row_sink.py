@@ -70,7 +70,7 @@ class RowSink:
             self.holds_back = True
 
     def note_taken(self) -> None:
-        """Go on: all rows, or the exchanges themselves, were taken or are about to be."""
+        """Continue after all rows, or the exchanges themselves, were taken or are about to be."""
         self._made = 0
         self.is_full = False
 

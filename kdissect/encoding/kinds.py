@@ -218,7 +218,7 @@ class Dict:
 
 
 class Fixed:
-    """Fixed number of values, each of its own type; `made` creates a value from their list."""
+    """Fixed number of values, with a type each; `made` creates a value from their list."""
 
     def __init__(self, *kinds: Kind, made: Callable[[list[Any]], Any] = tuple) -> None:
         self.kinds = kinds

@@ -64,7 +64,7 @@ class Source:
         return numbers
 
     def count(self, least: int) -> int:
-        """Read a count of items, each of which takes at least `least` bytes."""
+        """Read a count of items that take at least `least` bytes each."""
         count = self.integer()
         if not 0 <= count * least <= self.left:
             raise EncodingError(f"{count} items of {least} bytes in {self.left} bytes")

@@ -160,7 +160,7 @@ class BodyReader:
                 self.tell_cut(frame, "the user", exchange.exchange_id)
 
     def tell_cut(self, frame: Frame, what: str, exchange_id: i64 = -1) -> None:
-        """Report a name of which a connection keeps only the beginning."""
+        """Report a name that a connection keeps truncated."""
         text = f"the name of {what} is cut to {LONGEST_KEPT} characters"
         self._problem(frame, "decoded-limit", text, exchange_id)
 

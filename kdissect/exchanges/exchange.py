@@ -23,7 +23,7 @@ API_HEARTBEAT: Final = 12
 API_SHARE_FETCH: Final = 78
 GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
-# Outcomes. PENDING also stands for an ended exchange if the capture does not show its end.
+# Outcomes. PENDING is also the outcome of an ended exchange if the capture does not show its end.
 PENDING: Final = 0
 ANSWERED: Final = 1
 UNANSWERED: Final = 2

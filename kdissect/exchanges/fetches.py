@@ -153,7 +153,7 @@ def broker_of(state: ConnectionState) -> bytes:
 def remember_positions(
     state: ConnectionState, exchange: Exchange, sink: FieldSink, sessions: FetchSessions
 ) -> None:
-    """Store the fetch offsets of a Fetch request; epoch 0 or -1 names them all anew (KIP-227)."""
+    """Store the fetch offsets of a Fetch request; epoch 0 or -1 lists all of them (KIP-227)."""
     state.newest_fetch = exchange.exchange_id
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
         if sink.session_id > 0:
@@ -175,7 +175,7 @@ def forget_positions(state: ConnectionState) -> None:
     positions = state.positions
     positions.clear()
     if state.connection.is_suppressed():
-        # The merger, which knows the past of the split, also knows what was missed then.
+        # The merger, which has the state before the split, also knows the missed requests.
         positions[PAST] = NOWHERE
     else:
         positions[LOST] = NOWHERE

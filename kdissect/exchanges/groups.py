@@ -46,7 +46,7 @@ class GroupProtocols:
         self.protocols[group_id] = protocol
 
     def restore(self, protocols: dict[str, tuple[str, str]]) -> None:
-        """Go back to what was known before."""
+        """Restore the previous state."""
         self.protocols = {}
         self.size = 0
         for group_id, protocol in protocols.items():

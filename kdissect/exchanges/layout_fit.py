@@ -87,7 +87,7 @@ class LayoutFit:
         return found if is_telling else min(found, PLAUSIBLE)
 
     def is_exact(self, data: bytes) -> bool:
-        """Whether a whole request decodes to its last byte, whatever its client id is.
+        """Return whether a whole request decodes to its last byte, with any client id.
 
         A client may choose its id so that no other evidence would find it.
         """

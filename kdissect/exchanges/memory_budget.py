@@ -106,7 +106,7 @@ def oldest_waiting(states: list[ConnectionState]) -> list[tuple[ConnectionState,
     for state in states:
         latest: i64 = 0
         for exchange in state.pending[state.pending_head :]:
-            # Within a connection the first is dropped first, whatever the clock says.
+            # Within a connection the first is dropped first, independent of the clock.
             latest = max(latest, exchange.request_start)
             times.append(latest)
     if not times:

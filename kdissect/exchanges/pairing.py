@@ -215,7 +215,7 @@ class Exchanges:
     def keep(self, frames: bool, batches: bool, records: bool) -> None:
         """Set what exchanges keep from now on, as at the beginning.
 
-        Without `frames`, waiting requests drop theirs. Otherwise they keep what they have.
+        Without `frames`, waiting requests drop theirs. Otherwise they keep theirs.
         """
         self.keeps_frames = frames
         self.bodies.sink.keeps_batches = batches

@@ -1,6 +1,6 @@
 """Plausibility of a connection's first frames as Kafka, with no evidence but their position.
 
-A stream that was captured from its first byte on is cut into frames from there, whatever it is. A
+A stream that was captured from its first byte on is cut into frames from there in any case. A
 frame that decodes to its last byte, or has a client id, is proof. A frame that only could be a
 request (zeros and small numbers make many) is held until another proves it, or until answers repeat
 the correlation ids of the held frames; other protocols seldom do, and never large ones.

@@ -212,7 +212,7 @@ class ProtocolDetector(Probe):
     def _find_any(
         self, state: ConnectionState, connection: Connection, direction: i64, window: Window
     ) -> i64:
-        """Search a direction of which it is unknown whether it carries requests."""
+        """Search a direction that may or may not carry requests."""
         found = self._find_request(state, window)
         if found >= 0:
             state.request_direction = direction

@@ -53,7 +53,7 @@ def copy_fields(known: ConnectionState, copy: ConnectionState) -> None:
 
 
 def note_tls(exchanges: Exchanges, state: ConnectionState, session: SessionProperties) -> None:
-    """Set the protocol of a connection of which only TLS was recognized."""
+    """Set the protocol of a connection with only TLS recognized."""
     if state.protocol == "" and session.plaintext_bytes == 0:
         state.protocol = "tls"
     if state.request_direction < 0:

@@ -154,7 +154,7 @@ class Judge:
         return self._answer(start, is_start, may_be_nested, ended)
 
     def _answer(self, start: i64, is_start: bool, may_be_nested: bool, ended: i64) -> i64:
-        """Result for a guess whose chain was not trusted by itself."""
+        """Result for a guess whose chain alone was not trusted."""
         window = self.window
         end = ended >> 2
         if end == BROKEN:

@@ -92,7 +92,7 @@ class Login:
         return ""
 
     def send_raw(self, token: bytes, is_whole: bool = True) -> None:
-        """Process a client token in a frame of its own, or the first bytes of one."""
+        """Process a client token in a separate frame, or the first bytes of one."""
         self.saw_token = True
         # A cut name is another name: a name is only reported with its terminator.
         self.send(token if is_whole else token[: max(token.rfind(b","), token.rfind(b"\0")) + 1])
@@ -116,7 +116,7 @@ class Login:
         self.in_tokens = False
 
     def receive_raw(self, token: bytes, is_whole: bool) -> None:
-        """Process a broker token in a frame of its own."""
+        """Process a broker token in a separate frame."""
         if is_whole:
             self.receive(token)
 
@@ -176,7 +176,7 @@ def may_be_token(mechanism: str, data: bytes) -> bool:
 
 
 def is_token(data: bytes) -> bool:
-    """Return whether an unmatched broker frame is a token in a frame of its own.
+    """Return whether an unmatched broker frame is a token in a separate frame.
 
     As correlation ids all of these would be above 10^9, far more than precede a login.
     """

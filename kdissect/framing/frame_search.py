@@ -4,7 +4,7 @@ Bytes and holes wait in `Waiting`, until a `Probe` finds where in the `Window` o
 starts: guess, confirm, trust. Bytes that a probe rejects are dropped at once; undecided ones wait,
 WINDOW bytes at most.
 
-A search is bounded by the bytes that come, whatever they are. Work is counted in steps
+The work of a search is bounded by the number of incoming bytes. Work is counted in steps
 (`Window.work`): examining a byte is one, evaluating a guess some more. One search of a window may
 take STEPS_EACH steps for each of its bytes. Each new byte grants a direction CREDIT_EACH steps for
 all its searches; without credit the next search waits for more bytes, or the end.

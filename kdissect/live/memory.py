@@ -41,7 +41,7 @@ BYTES_EACH: Final = ("reassembly_bytes", "unpacked_bytes", "tls_bytes", "decoded
 def limits_for(
     max_memory: int, ring_bytes: int = 0, limits: Limits | None = None, files_bytes: int = 0
 ) -> Limits:
-    """Limits with which a process stays below `max_memory` bytes, whatever the traffic.
+    """Limits with which a process stays below `max_memory` bytes, with any traffic.
 
     `ring_bytes` is the size of the capture buffer, `files_bytes` that of data waiting for the disk.
     All bounds of `limits` shrink by one scale, and none grows. Raises KdissectError if the process

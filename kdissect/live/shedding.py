@@ -51,7 +51,7 @@ LONGEST_PAUSE_S: Final = 0.5
 
 
 class Pressure(NamedTuple):
-    """Reason to do less; `is_cpu`: the limit on CPU, which has a level of its own."""
+    """Reason to do less; `is_cpu`: the limit on CPU, which has a separate level."""
 
     why: str
     is_cpu: bool = False

@@ -22,7 +22,7 @@ ABSTRACT: Final = "@"
 
 
 class Notifier:
-    """Sends status to a service manager; does nothing if there is none.
+    """Sends status to a service manager; does nothing without one.
 
     The socket is taken from `environment` on creation, and stays connected: so it still works after
     privileges are dropped, or the root directory changes. The variable is removed, so that no child

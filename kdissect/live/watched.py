@@ -56,7 +56,7 @@ class Watched(Listener):
         return self._last or self._watcher.status()
 
     def stop(self) -> None:
-        """End the iteration, after what was read."""
+        """End the iteration after the rows read so far."""
         self._watcher.stop()
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:

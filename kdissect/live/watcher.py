@@ -139,7 +139,7 @@ class Watcher:
             pass
 
     def begin(self) -> None:
-        """Begin all listeners; those that began are finished, whatever happens then."""
+        """Begin all listeners; those that began are always finished."""
         for listener in self.listeners:
             listener.begin(self)
             self._begun.append(listener)
@@ -277,7 +277,7 @@ class Watcher:
         )
 
     def _set_time(self, time_ns: int) -> None:
-        """Set the time of the last packet; if it goes back, time goes on by this host's clock.
+        """Set the time of the last packet; if it goes back, time advances by this host's clock.
 
         Also if it is before the time until which nothing came: otherwise ticks, which are due by
         this time, would not come for as long as a clock was set back, or never while one stands

@@ -41,7 +41,7 @@ class Batch:
 
     A magic-2 batch, a compressed magic-0/1 wrapper message, or a run of plain magic-0/1 messages
     of one magic and timestamp type. The record bytes are ``data[records_start:]``,
-    `compressed_size` of them: what follows the header, the wrapper's value, or the whole run.
+    `compressed_size` of them: the bytes after the header, the wrapper's value, or the whole run.
 
     `uncompressed_size` of a compressed batch is the size in its codec's own headers. Of a wrapper,
     `base_offset`, `base_time_ms` and `record_count` are only known inside; `read_records` fills

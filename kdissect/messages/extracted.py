@@ -99,7 +99,7 @@ BATCH_BYTES: Final = 256  # a Batch of 20 integers
 ABORTED_BYTES: Final = 160  # two integers in two lists, and as a sorted pair
 # Records of one range of acquired ones; a longer range is not believed.
 MOST_ACQUIRED: Final = 1 << 32
-BATCHES_AT_ONCE: Final = 10_000  # batches of which the objects are only counted
+BATCHES_AT_ONCE: Final = 10_000  # batches without objects, only counted
 # Parts of a quota's entity name: user, client id, address.
 ENTITY_LIMIT: Final = 16
 
@@ -460,7 +460,7 @@ class FieldSink(Sink):
             self.redelivered += last - first + 1
 
     def add_acquired(self) -> None:
-        """Move what was counted of acquired records to the partition added last."""
+        """Move the counts of acquired records to the partition added last."""
         if self.redelivered != NULL:
             if self.unkept_rows == 0:
                 self.cells[(self.row_count - 1) * WIDTH + AT_REDELIVERED_COUNT] = self.redelivered
@@ -522,7 +522,7 @@ class FieldSink(Sink):
         return True
 
     def _single_topic(self) -> SingleTopic:
-        # Old versions name a topic of which new ones also give the id.
+        # Old versions have the topic's name, new ones also its id.
         key: object = self.topic if self.topic_id is NO_ID else self.topic_id
         known = self.single_topics.get(key)
         if known is None or known.topic != self.topic:
@@ -694,7 +694,7 @@ class FieldSink(Sink):
         self._charge_texts(fact)
 
     def _take_record_errors(self, partition: ErrorFact) -> None:
-        """Records of a partition's error: rows of their own with its code."""
+        """Records of a partition's error: separate rows with its code."""
         for fact in self.record_errors:
             fact.code = partition.code
             fact.topic = partition.topic

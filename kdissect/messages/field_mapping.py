@@ -35,7 +35,7 @@ _RESPONSE_FIELDS: Final = (
 _REQUEST_FIELDS: Final = {
     name: PARTITION_ROLES[field.name] for field in PARTITION_FIELDS for name in field.asked
 } | {
-    "ReplicaId": roles.REPLICA_ID,  # in the body, or in a struct of its own
+    "ReplicaId": roles.REPLICA_ID,  # in the body, or in a struct
     "SessionId": roles.SESSION_ID,
     "SessionEpoch": roles.SESSION_EPOCH,
     "ClientSoftwareName": roles.SOFTWARE_NAME,

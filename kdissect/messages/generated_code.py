@@ -45,7 +45,7 @@ _READS: Final = compiled_reads()
 
 
 def generated_read(plan: Plan) -> GeneratedRead | None:
-    """The straight code of a plan in this build; None if there is none."""
+    """The straight code of a plan in this build, or None."""
     return compiled_read(_READS, plan) if _READS else interpreted_read(plan)
 
 

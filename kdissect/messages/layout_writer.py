@@ -1,6 +1,6 @@
 """Writes the projected decode of a layout as straight Python code, out of its tree of readers.
 
-What a node of the tree does is a line or two: a bounds check for each run of fixed fields, values
+Each node of the tree becomes a line or two: a bounds check for each run of fixed fields, values
 in local variables, rows given to the sink where their struct ends. The code handles regular input
 only: for anything else it returns FAILED or raises DecodeError, and the tree reads the body and
 reports errors.
@@ -38,7 +38,7 @@ COMPILED_HEAD: Final = (
     "        sink = cast(FieldSink, receiver)",
 )
 INTERPRETED_HEAD: Final = ("    def read(self, data, at, sink):",)
-# The value at a place, as it is read, and what is done with it.
+# The expression that reads a value, and the statement that uses it.
 READS: Final = {
     AS_BOOL: ("data[{}]", "1 if {} else 0"),
     AS_INT8: ("data[{}]", "({} ^ 0x80) - 0x80"),

@@ -61,7 +61,7 @@ class RecordColumns:
 
 
 def ns_of_ms(ms: i64) -> i64:
-    """A record timestamp in ns; NULL for none (negative) and for what does not fit."""
+    """A record timestamp in ns; NULL for none (negative) and for values that do not fit."""
     return NULL if ms < 0 or ms > MAX_MS else ms * MS
 
 

@@ -206,7 +206,7 @@ def check_crc(data: bytes, batch: Batch) -> bool:
 
 
 def has_inner_crc(batch: Batch) -> bool:
-    """Return whether messages in a batch have checksums of their own: those in a wrapper."""
+    """Return whether messages in a batch have their own checksums, as in a wrapper."""
     return batch.magic != 2 and batch.codec != 0
 
 

@@ -27,7 +27,7 @@ MALFORMED: Final = 2
 class IpHeader:
     """Fields of an IP header; `payload_start` and `payload_end` are indexes into the packet's data.
 
-    `payload_end` is what the header declares, past the packet's end if the capture truncated it.
+    `payload_end` is declared by the header, past the packet's end if the capture truncated it.
     `addresses` are source and destination. `identification` is -1 if missing (IPv6 without fragment
     header). `is_fragment` marks a fragment that is not the whole, `has_more` one that is not the
     last; `fragment_offset` is in bytes. `verdict` is WELL_FORMED or the reason why the rest is

@@ -20,7 +20,7 @@ class Segment:
     `flow` is source address, destination address, source port, destination port as on the wire: 12
     bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection. It may be b"" until
     `flow_of` is called. For IPv4 it is also in two numbers, `addresses` and `ports`, else NO_FLOW.
-    `payload_length` is what the IP header declares; larger than ``end - start`` if the capture
+    `payload_length` is declared by the IP header; larger than ``end - start`` if the capture
     truncated the packet. `sequence` and `acknowledgment` are the raw 32-bit numbers, `flags` the
     flag byte, `window` the unscaled window. Times and numbers are those of the packet. `header` is
     the index of the TCP header in `data`; `ip_id` the identification of the IPv4 packet, -1 for

@@ -60,7 +60,7 @@ _FIRST_FLEXIBLE: Final = bytes(
     NEVER if APIS[key].first_flexible < 0 else APIS[key].first_flexible for key in sorted(APIS)
 )
 _HIGHEST: Final[list[int]] = [APIS[key].highest for key in sorted(APIS)]
-# Vendors' forks that add keys of their own; several use the same keys, for other APIs. A vendor is
+# Vendors' forks with additional keys; several use the same keys for different APIs. A vendor is
 # identified by its index here, 0 is none. The definitions of both were read:
 # github.com/AutoMQ/automq and github.com/aiven/inkless, clients/src/main/resources/common/message.
 VENDORS: Final = ("", "AutoMQ", "Inkless")

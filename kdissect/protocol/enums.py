@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kdissect.protocol.notation import read_index
 from kdissect.protocol.specs import snake_case
 
-BITS: Final = " bits"  # after an enum's name in enum_fields.tsv: bit n stands for value n
+BITS: Final = " bits"  # after an enum's name in enum_fields.tsv: bit n means value n
 
 
 class EnumFields(NamedTuple):

@@ -220,7 +220,7 @@ def _read_field(line: Line, parent: Versions, newest: int) -> FieldSpec:
         elif word[0].isdigit():
             versions = parse_versions(word, newest) & parent
         else:
-            raise SchemaError(f"line {line.number}: what is {word!r}?")
+            raise SchemaError(f"line {line.number}: unknown word {word!r}")
         position += 1
     nullable = NO_VERSIONS
     if question:

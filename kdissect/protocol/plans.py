@@ -1,7 +1,7 @@
 """Specs and a version → trees of readers: the full decode and projected decodes.
 
 A projection is built from two callbacks: the role of a field (`RoleOf`), and the kind of a struct
-that has these roles (`KindOf`). Fields with a role get a slot of their own. A struct whose kind is
+that has these roles (`KindOf`). Each field with a role gets a slot. A struct whose kind is
 not 0 yields a row at its end; its shape finds the roles in its own fields, then in single structs
 inside it that yield no row themselves, then, for inherited roles, in the part of the enclosing
 structs before it on the wire. An array of primitives with a role yields a row for each element.
@@ -37,12 +37,12 @@ class GeneratedRead:
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
         """Offset after the body at `at`; FAILED, or DecodeError, if it is left to the tree.
 
-        The receiver must discard what it got until then.
+        The receiver must discard the values that it got before.
         """
         return FAILED
 
 
-# Makes the generated read of a plan when it is first used; None if there is none.
+# Makes the generated read of a plan when it is first used; None without one.
 GeneratedOf = Callable[["Plan"], GeneratedRead | None]
 
 
@@ -84,7 +84,7 @@ class Plan:
         return self.reader.project(data, offset, sink)
 
     def generated_read(self) -> GeneratedRead | None:
-        """The same decode as one method, made on first use; None if there is none."""
+        """The same decode as one method, made on first use; None if not supported."""
         if self.generated_of is not None:
             self.generated = self.generated_of(self)
             self.generated_of = None

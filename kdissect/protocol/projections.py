@@ -164,7 +164,7 @@ class ProjectedArray(ArrayReader):
 
 
 class CountedArray(ArrayReader):
-    """Array of which only the count is kept."""
+    """Array that is only counted."""
 
     def __init__(self, plain: ArrayReader, count_slot: i64) -> None:
         super().__init__(plain.element, plain.is_compact)

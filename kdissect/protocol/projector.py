@@ -79,7 +79,7 @@ class _Steps:
         self.run_keeps: list[tuple[int, int, int]] = []
 
     def add(self, name: str, reader: Reader) -> None:
-        """Add a step of its own."""
+        """Add a separate step."""
         self.end_run()
         self.names.append(name)
         self.readers.append(reader)
@@ -225,7 +225,7 @@ class Projector:
         return _kept_reader(field.type, plain, is_compact, slot) if slot else plain
 
     def single_struct(self, field: FieldSpec, path: Path, text: str, scope: Scope) -> Reader:
-        """Struct that is not an array element; without rows of its own its fields join `scope`."""
+        """Struct that is not an array element; if it makes no rows, its fields join `scope`."""
         name = snake_case(field.name)
         inner = Scope(scope)
         inner_text = f"{text}.{name}" if text else name

@@ -220,7 +220,7 @@ def skew(seen: Context) -> Iterator[Finding]:
 
 
 def recompressed(seen: Context) -> Iterator[Finding]:
-    """Topics with records that brokers compress anew."""
+    """Topics with records that brokers recompress."""
     rows = seen.chosen("skew", is_recompressed)
     if rows:
         first = rows[0]

@@ -31,7 +31,7 @@ def mismatches(seen: Context) -> Iterator[Finding]:
     """Clients that speak TLS to a listener without it, or the other way round."""
     refused = seen.signs.mismatched("tls-refused")
     if len(refused) >= MISMATCHES:
-        # What is closed without a byte may also be a broker that is going down.
+        # A connection closed without a byte may also be due to a broker that shuts down.
         yield _mismatch(
             "tls-on-plaintext-port",
             refused,
@@ -63,7 +63,7 @@ def _mismatch(id_: str, places: list[tuple[str, str]], sentence: str) -> Finding
 
 
 def lookers(seen: Context) -> Iterator[Finding]:
-    """Clients that find brokers, and nothing more: they do not reach those that they are told."""
+    """Clients that get metadata only: they do not reach the advertised brokers."""
     if len(seen.signs.lookers) >= MOST_LOOKERS:
         return
     failing = {row["client"] for row in seen.every("errors") if number(row, "exchanges") >= FEW}
@@ -128,7 +128,7 @@ def is_closed(row: Row) -> bool:
 
 
 def full_links(seen: Context) -> Iterator[Finding]:
-    """Clients that read as fast as their link allows, while what others write waits."""
+    """Clients that read as fast as their link allows, while writes of others wait."""
     if seen.summary.network.zero_windows:
         return  # it is a receiver that does not take more
     downloads = seen.signs.downloads

@@ -21,7 +21,7 @@ GROUPED_ROWS: Final = 10 * ROWS
 class Context:
     """`evidence` has the rows by name, `failures` the reasons where they are missing.
 
-    `more` returns all rows of an evidence of which only the first are in `evidence`, `unread` are
+    `more` returns all rows of evidence that is truncated in `evidence`, `unread` are
     those whose further rows are unavailable. `cut` are the evidences that rules have used without
     reading all their rows.
     """

@@ -70,7 +70,7 @@ SYMPTOMS: Final = {
         "broker-stalls", "produce-latency-slow-follower", "network-makes-p99",
         "receiver-does-not-read", "client-fills-link",
     ),
-    # A broker does not read what a throttled client sends.
+    # A broker does not read requests of a throttled client.
     "receiver-does-not-read": ("throttled-by-quota",),
     "requests-unanswered": (
         "broker-stalls", "failover-blackout", "produce-sent-again", "plaintext-on-tls-port",
@@ -98,7 +98,7 @@ OF_REPLICAS: Final = frozenset((
 ))  # fmt: skip
 REPLICATED: Final = latency_rules.COMMITS | {"Produce"}
 LOSSES: Final = "capture-loses-packets"
-# Findings that hold whatever is missing: error codes, times and versions that were captured, and
+# Findings that hold with missing bytes: error codes, times and versions that were captured, and
 # findings about the capture itself.
 CERTAIN: Final = frozenset((
     LOSSES, "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
@@ -169,7 +169,7 @@ def judged(seen: Context, rule: Callable[[Context], Iterable[Finding]]) -> Itera
 
 
 def bounded(finding: Finding) -> Finding:
-    """The finding with texts and lists limited to what a page can show."""
+    """The finding with texts and lists limited for a page."""
     concerns: dict[str, Any] = {}
     for name, value in finding.concerns.items():
         if isinstance(value, str):

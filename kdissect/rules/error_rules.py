@@ -18,14 +18,14 @@ LOGIN: Final = frozenset((
     "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE",
 ))  # fmt: skip
 RIGHTS: Final = "AUTHORIZATION_FAILED"
-# Answers of a broker that goes on, and does not lead any more: leaders were moved, as before a
+# Responses of a running broker that is no longer the leader: leaders were moved, as before a
 # restart.
 # What clients take at most to learn of a new leader: some tries, with their pauses.
 MOVE_NS: Final = 750 * MS
 ONCE_EACH_WAY: Final = 2  # errors of a partition: one writes and one reads
 OF_MOVES: Final = frozenset(("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"))
 REPLICAS: Final = frozenset(("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
-# Client operations on partitions; leader changes of followers are not failures of their own.
+# Client operations on partitions; leader changes of followers are not separate failures.
 ACCESS: Final = {"produce": "written", "fetch": "read"}
 TOPICS: Final = frozenset((
     "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID",
@@ -48,7 +48,7 @@ AT_FIRST: Final = frozenset((
     "NOT_COORDINATOR", "NOT_CONTROLLER", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH",
     "FENCED_LEADER_EPOCH",
 ))  # fmt: skip
-# Failures of the broker itself, whatever was asked.
+# Failures of the broker itself, independent of the request.
 OF_BROKERS: Final = frozenset(("UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE"))
 SETTLED_NS: Final = 5 * SECOND_NS
 EXAMPLE: Final = 60

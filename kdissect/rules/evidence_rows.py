@@ -119,7 +119,7 @@ class Chosen(Rows):
 
 
 def _cut(row: Row) -> Row:
-    """The row, with texts from the wire cut to what a page can show."""
+    """The row, with texts from the wire truncated for a page."""
     return {
         name: cut(value, TEXT_LENGTH) if isinstance(value, str) else value
         for name, value in row.items()

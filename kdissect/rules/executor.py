@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Answers are small, and the machine has other work: one thread, as the dissector has. With less
 # memory most queries spill, and take twice as long.
 LITTLE: Final = {"threads": "1", "preserve_insertion_order": "false", "memory_limit": "160MB"}
-# For what cannot be spilled: the limit of all other queries.
+# For state that cannot be spilled: the limit of all other queries.
 MORE: Final = {name: value for name, value in LITTLE.items() if name != "memory_limit"}
 FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
 
@@ -105,7 +105,7 @@ def _rows(
 
 
 def shortened(row: Row) -> dict[str, Any]:
-    """A row of evidence, with texts from the wire cut to what a page can show."""
+    """A row of evidence, with texts from the wire truncated for a page."""
     return {
         name: cut(value, TEXT_LENGTH) if isinstance(value, str) else value
         for name, value in row.items()

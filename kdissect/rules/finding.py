@@ -12,7 +12,7 @@ WARNING: Final = "warning"  # it will cause trouble, or has a cost
 NOTICE: Final = "notice"  # worth knowing
 SEVERITIES: Final = (PROBLEM, WARNING, NOTICE)
 # Refused for good is worse than slow. These codes alone may be what a broker that stalls leads to,
-# or a consumer goes on after them.
+# or a consumer continues after them.
 BEFORE: Final = "produce-latency-slow-follower"
 OF_STALLS: Final = frozenset((
     "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",

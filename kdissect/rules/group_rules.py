@@ -253,7 +253,7 @@ def commits(seen: Context) -> Iterator[Finding]:
         elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
             text = f"{counted(again, 'record')} of {_place(row)} were redelivered to group "
             text += f"{row['group_id']}"
-            # A crash repeats what one commit would have saved; this repeats more.
+            # A crash repeats the records since the last commit; this repeats more.
             is_much = again >= MUCH_AGAIN
             severity = WARNING if is_much else NOTICE
             yield _commit("records-delivered-again", severity, row, text)

@@ -46,7 +46,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Indicators:
-    """Counts the batches of a pass; constant memory, whatever the capture holds."""
+    """Counts the batches of a pass; constant memory for any capture."""
 
     def __init__(self) -> None:
         self.members = 0  # rows of the table
@@ -121,7 +121,7 @@ class Indicators:
         return [self._hung_up[one] for one in sorted(ids) if one in self._hung_up]
 
     def skewed_topics(self, least_bytes: int, least_partitions: int, least_share: float) -> int:
-        """Topics one partition of which has a large share of the bytes that were produced."""
+        """Topics with a partition that has a large share of the bytes that were produced."""
         sizes: dict[str, list[int]] = {}
         for (topic, _), size in self._produced.items():
             sizes.setdefault(topic, []).append(size)
@@ -218,7 +218,7 @@ class Indicators:
         self.single_batches += int(batches[has_single].sum())
         self._add_produced(batch, fetched, integers(batch, "record_bytes", 0))
         commits = integers(batch, "committed_offset", -1)
-        # A broker says where what was produced begins.
+        # The response has the offset of the first produced record.
         written = ~fetched & (integers(batch, "record_bytes", 0) > 0)
         ends = np.maximum(ends, np.where(written, integers(batch, "base_offset", -1), -1))
         if (commits >= 0).any() or (ends >= LONG_LOG).any():

@@ -40,7 +40,7 @@ OWN: Final = frozenset((
 COMMITS: Final = frozenset(("OffsetCommit", "TxnOffsetCommit"))
 # Clients that start at once wait for each other, and for classes to be loaded.
 OF_STARTS: Final = frozenset(("ApiVersions", "Metadata", "FindCoordinator"))
-# What a new coordinator answers when it has read the groups.
+# Response of a new coordinator after it has loaded the groups.
 OF_GROUPS: Final = COMMITS | {"Heartbeat"}
 # Codes of requests to a broker that does not lead any more, or not yet.
 MOVED: Final = frozenset((
@@ -404,7 +404,7 @@ def polls(seen: Context) -> Iterator[Finding]:
 def latencies(seen: Context) -> Iterator[Finding]:
     """Typical latencies, of writes and reads."""
     chosen = usual_apis(seen)
-    # Long polls have a sentence of their own.
+    # Long polls have a separate sentence.
     if parts := [row for row in chosen if not (row.api == "Fetch" and is_polled(row))]:
         yield Finding(
             "latencies",

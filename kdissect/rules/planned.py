@@ -14,7 +14,7 @@ from kdissect.rules.plans.stored import KeptRelations
 from kdissect.tables.spilled_tables import KeptTables
 from kdissect.tables.unused_memory import give_back, trim
 
-# Rows of all tables: plans take up to 600 bytes for each. DuckDB spills what does not fit.
+# Rows of all tables: plans take up to 600 bytes for each. DuckDB spills.
 MOST_ROWS: Final = 500_000
 # Fewer rows than this leave what one plan computed to the next.
 FEW_ROWS: Final = 100_000

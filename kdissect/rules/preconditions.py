@@ -1,4 +1,4 @@
-"""Evidence to query: none that would only repeat what the counters show.
+"""Evidence to query: none that would only repeat the counters.
 
 A gate is open when the rules on that evidence could find something, judged by counters of the whole
 capture: it may open in vain, but behind a closed one no rule would have found anything. The
@@ -94,7 +94,7 @@ def has_commits(seen: Context) -> bool:
 
 
 def is_behind(seen: Context) -> bool:
-    """Groups whose commits are far behind an end, whatever their members have fetched ahead."""
+    """Groups whose commits are far behind an end, even if their members have fetched ahead."""
     return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.most_behind >= SOME_BEHIND
 
 
@@ -128,7 +128,7 @@ def is_unhealthy(seen: Context) -> bool:
 
 
 def has_odd_topics(seen: Context) -> bool:
-    """Return whether a partition is hot, or there are several codecs: brokers may compress anew."""
+    """Return whether a partition is hot, or there are several codecs: brokers may recompress."""
     is_skewed = seen.signs.skewed_topics(SKEWED_BYTES, SKEWED_PARTITIONS, SKEWED) > 0
     return is_skewed or len(seen.signs.codecs) > 1
 

@@ -47,7 +47,7 @@ def given_up(seen: Context) -> Iterator[Finding]:
         # The last try may have been at a new leader that the capture does not have.
         if error in MOVED or (error in OF_LEADERSHIP and _is_failover(seen)):
             continue
-        # The code says that another producer took over: it is told as such.
+        # The code means that another producer took over, which is reported as such.
         if error in DECIDED:
             continue
         yield Finding(
@@ -109,7 +109,7 @@ def unsafe(seen: Context) -> Iterator[Finding]:
 
 
 def lost_unnoticed(seen: Context) -> Iterator[Finding]:
-    """Producers with acks=0 whose connections broke: what was under way is lost."""
+    """Producers with acks=0 whose connections broke: records in flight are lost."""
     rows = seen.chosen("delivery", lambda row: row["acks"] == 0)
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""All details of one row, on a page of its own, without abbreviations."""
+"""All details of one row, on a separate page, without abbreviations."""
 
 from collections.abc import Iterator
 from typing import Any, Final

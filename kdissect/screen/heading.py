@@ -1,4 +1,4 @@
-"""The heading of the screen: what is captured, volume, rates, and problems."""
+"""The heading of the screen: source, volume, rates, and problems."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -91,7 +91,7 @@ class Assembler:
         if line.code == JUMP:
             return Instruction(JUMP, 0, 0, self._distance(at, line.yes))
         yes, no = self._distance(at, line.yes), self._distance(at, line.no)
-        assert max(yes, no) <= MAXIMUM_JUMP  # noqa: S101  # whatever the ports are
+        assert max(yes, no) <= MAXIMUM_JUMP  # noqa: S101  # for any ports
         return Instruction(line.code, yes, no, line.value)
 
     def _distance(self, at: int, label: str) -> int:

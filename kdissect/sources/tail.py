@@ -219,7 +219,7 @@ class _File:
         return self.capture.feed(data) if data else None
 
     def is_truncated(self) -> bool:
-        """Return whether the file is shorter than what was read already."""
+        """Return whether the file is shorter than the part already read."""
         return os.fstat(self._fd).st_size < self.capture.size
 
     def is_before(self, rotated: RotatedFile) -> bool:

@@ -41,7 +41,7 @@ for a in "$@"; do
 done
 exec {java} "$@"
 """
-# Spark prints its log level to stderr on startup, through two loggers of their own.
+# Spark prints its log level to stderr on startup, through two separate loggers.
 LOGGING: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr

@@ -267,9 +267,7 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
 def stream_options(options: Mapping[str, str]) -> dict[str, str]:
     """Options for streams only; raises KdissectError without ``state``."""
     if "state" not in options:
-        raise KdissectError(
-            "where is what a stream knows? option('state', DIRECTORY), one for each checkpoint"
-        )
+        raise KdissectError("a stream needs option('state', DIRECTORY), one for each checkpoint")
     return {name: options[name] for name in OF_STREAMS if name in options}
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # ``${env:...}`` in a condition stays text: otherwise Spark replaces it, also in literals, by
 # variables of the driver, and shows the values in errors and plans.
 LITERAL: Final = {"spark.sql.variable.substitute": "false"}
-# Settings for reading and comparing tables, whatever the session was made for.
+# Settings for reading and comparing tables, in any session.
 READING: Final = {
     **LITERAL,
     "spark.sql.legacy.parquet.nanosAsLong": "true",

@@ -1,8 +1,8 @@
 """``kdissect-files``: a stream of paths of complete captures that are not in a dataset yet.
 
 An offset has the files of its batch: ``{"batch": 7, "files": [...]}``. So a batch repeated after a
-crash has the same files, whatever the directories contain then, and files that were never planned
-are found again, as the dataset's manifest does not list them.
+crash has the same files, independent of the directories' contents, and files that were never
+planned are found again, as the dataset's manifest does not list them.
 """
 
 import json

@@ -28,7 +28,7 @@ PREFIX: Final = "kdissect-duckdb-"
 MEMORY_LIMIT: Final = "500MB"
 MEMORY_VARIABLE: Final = "KDISSECT_DUCKDB_MEMORY"
 MEMORY: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})? ?[KMGT]i?B", re.ASCII | re.IGNORECASE)
-# Disable features that no query here needs, whatever the version's defaults are.
+# Disable features that no query here needs, independent of the version's defaults.
 SETTINGS: Final[Settings] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",

@@ -25,7 +25,7 @@ def engine_failures() -> tuple[type[Exception], ...]:
 
 
 def lacks_memory(failure: Exception) -> bool:
-    """Return whether a query failed because what it holds cannot be spilled, and did not fit."""
+    """Return whether a query failed because of state that cannot be spilled and did not fit."""
     import duckdb
 
     return isinstance(failure, duckdb.OutOfMemoryException)

@@ -44,7 +44,7 @@ from kdissect.tables.schemas import Column, Table
 
 # About 150 bytes a row in Arrow: 75 MB at the most.
 DEFAULT_HELD_ROWS: Final = 500_000
-# And what they take with the texts of their batches.
+# The same in bytes, with the texts of their batches.
 HELD_BYTES: Final = 96 << 20
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -251,7 +251,7 @@ class BatchBuilder:
 class Columns:
     """The columns of one batch under construction.
 
-    A row of the buffer stands for one row of the table, or for as many as `repeats` says; values
+    A row of the buffer is one row of the table, or as many as `repeats` says; values
     that differ between those are in `single`, at column width without nulls, or listed in `own`.
     """
 

@@ -28,7 +28,7 @@ UNUSED: Final = references([np.empty(1, np.int64)], 0)
 
 
 class Memory:
-    """Allocates matrices; reuses those of which no column is referenced any more."""
+    """Allocates matrices; reuses those without referenced columns."""
 
     def __init__(self) -> None:
         self.kept: list[Ints] = []

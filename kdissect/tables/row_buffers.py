@@ -201,7 +201,7 @@ class ExchangeWriter:
 
 
 class PartitionWriter:
-    """Writes what the partitions of a topic in an exchange share."""
+    """Writes values shared by the partitions of a topic in an exchange."""
 
     def write(self, b: BytesWriter, x: Exchange, partitions: Partitions, topic: i64) -> None:
         """Append these columns once."""
@@ -217,7 +217,7 @@ class BatchWriter:
 
 
 class RecordWriter:
-    """Writes what the records of a batch share."""
+    """Writes values shared by the records of a batch."""
 
     def write(self, b: BytesWriter, x: Exchange, p: Partition, aborted: i64) -> None:
         """Append these columns once."""

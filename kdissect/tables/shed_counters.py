@@ -40,7 +40,7 @@ class ShedCounters:
             index += 1
 
     def add_batches(self, partitions: Partitions) -> None:
-        """Count the batches of an exchange, none of which is made yet."""
+        """Count the batches of an exchange before any is made."""
         cells = partitions.cells
         index: i64 = 0
         while index < partitions.count:

@@ -1,4 +1,4 @@
-"""Memory that the process holds and does not use: pools keep what was freed for themselves."""
+"""Unused memory of the process: allocators keep freed memory in pools."""
 
 import ctypes
 import gc
@@ -13,7 +13,7 @@ def give_back() -> None:
 
 
 def trim() -> None:
-    """Return what was freed and is kept by the allocators."""
+    """Release freed memory that the allocators keep."""
     pa.default_memory_pool().release_unused()
     try:
         trim = ctypes.CDLL(None).malloc_trim

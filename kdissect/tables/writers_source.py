@@ -56,7 +56,7 @@ from kdissect.tables.row_buffers import (
 '''
 OWN: Final = re.compile(r"\bown\b")
 TOPIC_IDS: Final = re.compile(r"\btopic_ids\.")
-# Read once for a row, of which several columns are fields of the request.
+# Read once per row, as several columns are fields of the request.
 ASKED: Final = re.compile(r"\bx\.asked\b")
 
 

@@ -11,7 +11,7 @@ NAME_LENGTH = 120
 TEXT_LENGTH = 500  # and of a broker's message
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-# Between thousands, for people; `grouped_by` sets it for programs that read what is printed.
+# Between thousands, for people; `grouped_by` sets it for programs that parse the output.
 _between_thousands = ["\N{NARROW NO-BREAK SPACE}"]
 DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 

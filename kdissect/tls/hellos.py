@@ -60,7 +60,7 @@ class Hello(NamedTuple):
 
     @property
     def server_name(self) -> str:
-        """Host name in a ClientHello, "" if there is none."""
+        """Host name in a ClientHello, "" without one."""
         # uint16 size of the list, then for each a type (0 is a host name), uint16 size, name
         names = self.extensions.get(SERVER_NAME, b"")
         size = int.from_bytes(names[3:5], "big")

@@ -131,7 +131,7 @@ def test_the_layouts_before_0_8_are_listed(capsys: pytest.CaptureFixture[str]) -
         ["message_set", "message_set", "of", "size", "-", "2"],
     ]
     assert run(["protocol", "--protocol", "0.7", "produce"]) == 0
-    assert "response: there is none" in capsys.readouterr().out
+    assert "response: none" in capsys.readouterr().out
     for protocol in ("0.7", "proposal", "trunk-2012"):
         assert run(["protocol", "--protocol", protocol]) == 0
         assert "Fetch (key 1)" in capsys.readouterr().out

@@ -80,7 +80,7 @@ def test_a_block_is_read_as_documented() -> None:
         ("data A\n  versions 0 1", "line 1: versions of A is one word"),
         ("data A\n  versions 0-x", "not a range of versions: '0-x'"),
         ("data A\n  versions 0\n  layout\n    B", "line 4: a field needs a name and a type"),
-        ("data A\n  versions 0\n  layout\n    B int8 whatever", "line 4: what is 'whatever'"),
+        ("data A\n  versions 0\n  layout\n    B int8 whatever", "line 4: unknown word 'whatever'"),
         ("data A\n  versions 0\n  layout\n    B int8\n      C int8", "line 4: int8 has no fields"),
         ("data A\n  versions 0\n  variant layout 0", "line 3: expected: variant"),
         ("data A\n  versions 0\n  releases 0", "line 1: releases '0' of A"),

@@ -21,7 +21,7 @@ DUCKDB_TYPES: Final = {
     schemas.TEXT: "VARCHAR",
     schemas.BINARY: "BLOB",
 }
-# As text, whatever a tap's name looks like.
+# As text, even if a tap's name looks like a number.
 HIVE: Final = "hive_partitioning = true, hive_types = {'date': VARCHAR, 'tap': VARCHAR}"
 
 

@@ -105,7 +105,7 @@ class DuckTables:
         if self._beside:
             source += chosen_rows(name, self._beside)
         elif where and name == "exchanges":
-            # The condition is the user's: in parentheses of its own, on lines of its own.
+            # The condition is the user's: in separate parentheses, on separate lines.
             source += f" WHERE (\n{where}\n)"
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"

@@ -1,6 +1,6 @@
 """Tables of a live capture (`kdissect.tables.rotations`): all, of a run, of a rotation.
 
-Ids are unique within a run, so each run is a place of its own. Files are listed once; when
+Ids are unique within a run, so each run is a separate source. Files are listed once; when
 rotations are deleted during a query, the query is repeated.
 """
 

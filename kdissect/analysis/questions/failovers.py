@@ -226,7 +226,7 @@ def tried(rows: "ir.Table") -> "ir.Table":
 def where_something_fails(rows: "ir.Table") -> "ir.Table":
     """The rows of partitions that have an attempt which may be a failure; most have none.
 
-    What the wire does not name is left out: nobody could look for it.
+    Topics without a name on the wire are excluded.
     """
     may_fail = rows.error.isin(OF_LEADERSHIP) | (is_unanswered(rows) & (rows.access != "metadata"))
     failing = rows.filter(may_fail.fill_null(False)).select(*PLACE)

@@ -76,7 +76,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One error code: how often, the field it was seen in most, an example of what it concerns."""
+    """One error code: its count, its most frequent field, and an example."""
 
     name: str
     code: int

@@ -23,7 +23,7 @@ class Largest:
     """A tally by name: of twice `limit` names or more, the heavier ones up to `limit` are kept.
 
     A dropped name that occurs again starts from 0, so with more than `limit` names counts may be
-    too low by the dropped part; `left_out` is the number dropped. `weigh` returns what is compared.
+    too low by the dropped part; `left_out` is the number dropped. `weigh` is the sort key.
     """
 
     def __init__(self, limit: int, weigh: Callable[[Tally], Weights] = by_rows) -> None:

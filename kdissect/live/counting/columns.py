@@ -59,7 +59,7 @@ class Names(KnownNames):
 
     @property
     def left_out(self) -> int:
-        """Number of texts without a code of their own, at least."""
+        """Lower bound of the number of texts without a code."""
         return len(self._left_out)
 
     def code(self, text: str) -> int:

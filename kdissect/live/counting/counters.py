@@ -18,7 +18,7 @@ from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL
 
-# Kafka 4.3 has 134 error codes of its own.
+# Kafka 4.3 has 134 error codes.
 ERRORS: Final = 200
 # Upper bounds in ns; larger values have a bucket too.
 BOUNDS_NS: Final = np.array(

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-# Scrapers with a memory of their own, the latest ones: Prometheus often runs twice.
+# Scrapers that are tracked separately, the latest ones: Prometheus often runs twice.
 SCRAPERS: Final = 8
 # A scraper's first page has series with 0 only so soon after the start: what a process has counted
 # for hours is no increase of the last interval.

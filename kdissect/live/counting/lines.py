@@ -99,7 +99,7 @@ def cut(text: str, width: int) -> str:
 def json_of(snapshot: Snapshot) -> dict[str, Any]:
     """The whole snapshot as a value for `json.dumps`, with the names of its fields.
 
-    Names are as in the packets; `json.dumps` escapes what would harm a terminal as long as
+    Names are as in the packets; `json.dumps` escapes characters that harm a terminal as long as
     `ensure_ascii` stays on.
     """
     status, balance = snapshot.status, snapshot.status.balance

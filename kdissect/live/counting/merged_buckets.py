@@ -101,7 +101,7 @@ class MergedBuckets:
         return seen
 
     def whole(self, name: str) -> np.ndarray[Any, Any]:
-        """A column of all exchanges, whatever the focus."""
+        """A column of all exchanges, independent of the focus."""
         if name not in self._made:
             parts = [getattr(each.exchanges, name) for each in self.buckets or NOTHING]
             self._made[name] = np.concatenate(parts, dtype=WIDE.get(parts[0].dtype))

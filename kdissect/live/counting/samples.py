@@ -90,7 +90,7 @@ def values_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, Values
 
 
 def label_counts(names: Vocabulary[LabelNames]) -> dict[str, Values]:
-    """Names with a label of their own, and those without, by kind."""
+    """Names with a label, and names without, by kind."""
     return {
         "kdissect_label_names": labelled(names, lambda of: len(of) - 2),
         "kdissect_label_names_left_out": labelled(names, lambda of: of.left_out),

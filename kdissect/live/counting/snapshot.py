@@ -106,7 +106,7 @@ class Snapshot(NamedTuple):
     `problems` are counts since the start, by kind. `is_sampled`: the window had more rows than are
     kept, so it is shorter than requested. Lists have the first 100 by each of their measures,
     `slowest` 50: `clients_seen` and `topics_seen` are the total numbers. `waiting` requests have no
-    response now, whatever the focus; on `late` connections the oldest is overdue.
+    response now, independent of the focus; on `late` connections the oldest is overdue.
     """
 
     status: Status

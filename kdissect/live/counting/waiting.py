@@ -65,7 +65,7 @@ class Waiting:
 
     `by_connection` are those that wait. `late` are overdue ones, or those that wait for their
     group; it is replaced at each look. Another thread may read both; `topics` are names by id.
-    `grace` is what the owner adds rows to.
+    The owner adds rows to `grace`.
     """
 
     def __init__(

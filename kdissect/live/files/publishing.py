@@ -93,7 +93,7 @@ def made_or_left(sealed: Sealed) -> list[Problem]:
 
 
 def publish(sealed: Sealed) -> list[Problem]:
-    """Publish a rotation and remove its spools; returns what was lost of damaged ones.
+    """Publish a rotation and remove its spools; returns the losses of damaged ones.
 
     It can be repeated after an interruption at any step: the rotation is complete once it has its
     final name, and then its spools are obsolete. Raises OutputError and OSError.
@@ -119,7 +119,7 @@ def publish(sealed: Sealed) -> list[Problem]:
 
 
 def write_tables(sealed: Sealed, to: Path) -> tuple[int, list[Problem]]:
-    """Write all files of a rotation; returns the number of rows, and what was lost."""
+    """Write all files of a rotation; returns the number of rows, and the losses."""
     rows = 0
     problems = []
     spooled = [path.name.removesuffix(SPOOL) for path in sealed.spools.glob(f"*{SPOOL}")]

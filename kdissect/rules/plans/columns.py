@@ -47,7 +47,7 @@ class Words:
 class Column:
     """Values of rows: int64, float64, bool, or codes of `words`; `valid` is None without nulls.
 
-    A column of one row stands for any number of rows, as numpy's arrays do.
+    A column of one row is broadcast to any number of rows, like numpy's arrays.
     """
 
     __slots__ = ("valid", "values", "words")
@@ -185,7 +185,7 @@ def compact(column: Column) -> Column:
 def unified(columns: Sequence[Column]) -> tuple[list[Column], Words | None]:
     """The columns with the same words; None where they are numbers.
 
-    A null literal has no words, whatever the others are.
+    A null literal has no words, even if the others have.
     """
     worded = [one.words for one in columns if one.words is not None]
     if not worded:

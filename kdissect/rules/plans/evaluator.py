@@ -48,7 +48,7 @@ class Plan:
         return {name: relation.column(name) for name in relation.names}
 
     def forget(self) -> None:
-        """Release what was computed."""
+        """Release computed values."""
         self.relations.clear()
         self.values.clear()
         self.orders.clear()
@@ -246,7 +246,7 @@ class Plan:
 
 
 class Reduced:
-    """Values of groups: of reductions, and of what is computed from them."""
+    """Values of groups: reductions, and expressions over them."""
 
     def __init__(self, plan: Plan, groups: Groups) -> None:
         self.plan = plan

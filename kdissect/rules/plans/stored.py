@@ -17,7 +17,7 @@ from kdissect.tables.batches import arrow_schema, ints_of
 from kdissect.tables.schemas import TABLES
 
 US: Final = 1_000  # ns
-# Numbered anew, in their order: rows with equal ones are found without hashing. No answer has them.
+# Renumbered, in their order: rows with equal ones are found without hashing. No answer has them.
 IDS: Final = ("exchange_id", "connection_id")
 KEPT_BYTES: Final = 24_000_000  # of columns that several plans read
 

@@ -36,7 +36,7 @@ def to_text(column: Column) -> Column:
 def to_number(column: Column) -> Column:
     """The number that a text is; null for any other."""
     if column.words is None:
-        with np.errstate(invalid="ignore"):  # of what a condition leaves out
+        with np.errstate(invalid="ignore"):  # of rows that a condition excludes
             return Column(column.values.astype(np.int64), column.valid)
 
     def number(text: str) -> int | None:

@@ -16,7 +16,7 @@ REDUCTIONS: Final[dict[str, Callable[..., Column]]] = {
     "Count": reductions.count, "CountDistinct": reductions.count_distinct,
     "ArgMin": reductions.at_smallest, "ArgMax": reductions.at_largest,
 }  # fmt: skip
-# Reductions with arguments of their own, and those above.
+# Reductions with special arguments, and those above.
 IS_REDUCTION: Final = frozenset((*REDUCTIONS, "CountStar", "Quantile", "ArrayCollect"))
 RELATIONS: Final = frozenset((
     "UnboundTable", "Project", "Filter", "Aggregate", "Sort", "Limit", "Distinct", "DropColumns",

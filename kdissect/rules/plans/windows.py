@@ -1,4 +1,4 @@
-"""Values of a row among others of its group: neighbours, numbers, and what came so far.
+"""Values of a row among others of its group: neighbours, row numbers, and running aggregates.
 
 Frames are whole groups, or begin or end at a row near the current one: never both.
 """
