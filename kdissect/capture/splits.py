@@ -5,7 +5,8 @@ rest depends on. It reads each file once with the scanner used for packets, in c
 both treat corruption alike. `read_split` yields the packets of one split exactly as in the whole:
 times, numbers, ordinals, and the problems, each in one split only.
 
-Compressed files and pipes can be read from their beginning only: each is one split.
+Compressed files and pipes can be read from their beginning only: each is one split. Longer than
+other modules: the index pass and the splits it yields share its counts.
 """
 
 import os

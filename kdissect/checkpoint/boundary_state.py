@@ -3,6 +3,7 @@
 It holds no rows, but the stages' state of each connection that crosses an edge of the split: at the
 left edge, the segments before the connection was synchronized (`left_edge.Prefix`); at the right
 edge, the state of the stages. Its size depends on the crossing connections, not on the split.
+Longer than other modules: its values stand beside their encoding.
 """
 
 from typing import Any, Final, NamedTuple

@@ -1,4 +1,7 @@
-"""Options shared by commands, and their conversion to the library's arguments."""
+"""Options shared by commands, and their conversion to the library's arguments.
+
+Longer than other modules: every shared option is declared once, here.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import wraps

@@ -1,4 +1,7 @@
-"""A `Summary` as a page for a terminal, and as JSON."""
+"""A `Summary` as a page for a terminal, and as JSON.
+
+Longer than other modules: sections of the page in their order.
+"""
 
 import json
 from collections.abc import Sequence

@@ -40,7 +40,7 @@ def exchange_lines(
     """The exchange as lines for a terminal; text from the wire is escaped.
 
     `topics` are names by topic id. With `has_undecoded` the bytes of an undecodable body are shown
-        even if they contain secrets.
+    even if they contain secrets.
     """
     yield from heading_lines(exchange)
     names = old_error_name if exchange.dialect else error_name

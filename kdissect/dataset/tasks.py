@@ -8,7 +8,8 @@
     bring_in       a tap with one new split → all of these, one after the other
     read_whole     a tap that cannot be split → Parquet files at once
 
-Output is written atomically, under a name that does not depend on the process that wrote it.
+Output is written atomically, under a name that does not depend on the process that wrote it. Longer
+than other modules: the steps of a run, with the files that they exchange.
 """
 
 import os

@@ -6,7 +6,8 @@ fields behind that place, but never the row.
 
 Of a body with a hole only the fields before the hole are reported, and no count: whether more would
 follow is unknown. With a hole in the header before it, the start of the body is unknown, and
-nothing of it is read.
+nothing of it is read. Longer than other modules: requests, responses and orphans share the budget
+and the handling of errors.
 """
 
 from contextlib import suppress

@@ -1,4 +1,7 @@
-"""State of one connection between its frames."""
+"""State of one connection between its frames.
+
+Longer than other modules: the attributes of one object.
+"""
 
 from bisect import bisect_left
 from typing import Any, Final

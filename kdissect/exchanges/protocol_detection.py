@@ -2,6 +2,7 @@
 
 The frames stage calls it (`frames.Probe`) for the first bytes of every direction, and after loss;
 the answer depends on the exchanges stage's state of the connection, so it is part of that stage.
+Longer than other modules: all evidence for or against Kafka, in the order in which it is tried.
 """
 
 from typing import Final

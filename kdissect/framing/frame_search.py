@@ -7,7 +7,8 @@ WINDOW bytes at most.
 The work of a search is bounded by the number of incoming bytes. Work is counted in steps
 (`Window.work`): examining a byte is one, evaluating a guess some more. One search of a window may
 take STEPS_EACH steps for each of its bytes. Each new byte grants a direction CREDIT_EACH steps for
-all its searches; without credit the next search waits for more bytes, or the end.
+all its searches; without credit the next search waits for more bytes, or the end. Longer than other
+modules: one search, with its budget and its window.
 """
 
 from typing import Final

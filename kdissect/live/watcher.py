@@ -1,7 +1,8 @@
 """`Watcher`: the loop that takes packets of a packet source through all stages to listeners.
 
 One dissector runs from the first packet to the last, so open connections and exchanges are carried
-over when a listener rotates its files.
+over when a listener rotates its files. Longer than other modules: one loop, with the steps of a
+tick.
 """
 
 import gc

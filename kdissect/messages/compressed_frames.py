@@ -6,6 +6,8 @@ All numbers are little-endian; both formats have skippable frames: 5x 2A 4D 18, 
           { u32 size (bit 31: stored), block, [u32 checksum] }, u32 0, [u32 checksum]
     zstd  28 B5 2F FD, descriptor, [window], [dictionary], [content size],
           { u24 last:1 type:2 size:21, block }, [u32 checksum]
+
+Longer than other modules: one walk over frames for each codec.
 """
 
 from typing import Final

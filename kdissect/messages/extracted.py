@@ -2,7 +2,8 @@
 
 A projected decode (`protocol.plans`) reads only fields that have a role (see `roles`) and calls
 `FieldSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
-struct that holds an error code.
+struct that holds an error code. Longer than other modules: compiled code is faster as methods of
+one sink.
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
 """Writes the projected decode of a layout as straight Python code, out of its tree of readers.
 
-Each node of the tree becomes a line or two: a bounds check for each run of fixed fields, values
-in local variables, rows given to the sink where their struct ends. The code handles regular input
+Each node of the tree becomes a line or two: a bounds check for each run of fixed fields, values in
+local variables, rows given to the sink where their struct ends. The code handles regular input
 only: for anything else it returns FAILED or raises DecodeError, and the tree reads the body and
-reports errors.
+reports errors. Longer than other modules: one generator, a method for each kind of node.
 """
 
 import re

@@ -18,7 +18,7 @@ the topic's id if the message has no name.
 
 Where the response may have been sent, but was not captured in full, its fields are unknown, and so
 is the choice among several protocols that the member offers. Whether a heartbeat above epoch 0 is
-an event is unknown then, so it is none.
+an event is unknown then, so it is none. Longer than other modules: a function for each group API.
 """
 
 import json

@@ -7,7 +7,8 @@
 
 The size excludes itself. The CRC-32 covers the payload alone. 0.6 wrote magic 0, 0.7 magic 1. An
 offset is a position in bytes: that of the next message is 4 + size further on. Messages inside a
-wrapper have no positions; a consumer continues after the whole wrapper.
+wrapper have no positions; a consumer continues after the whole wrapper. Longer than other modules:
+scanning and reading share the nesting of wrappers.
 """
 
 import zlib

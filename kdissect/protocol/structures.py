@@ -3,6 +3,8 @@
 struct   = field*, tags in flexible versions
 tags     = varint count, count * { varint tag, varint size, size bytes }
 array    = int32 count, element*      compact: varint count + 1        -1 or 0: null
+
+Longer than other modules: a reader for each kind of array and struct, with its skip.
 """
 
 import sys

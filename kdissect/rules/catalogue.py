@@ -1,6 +1,7 @@
 """The ids of findings: condition, advice, and the command for more.
 
-print_docs generates the table of docs/summary.md from it.
+print_docs generates the table of docs/summary.md from it. Longer than other modules: a table of
+constants.
 """
 
 from typing import Final, NamedTuple

@@ -2,7 +2,8 @@
 
 Where bytes are missing in a capture, only findings based on captured data alone are problems or
 warnings. The cause of the others may be in the missing part: a follower's fetches behind a slow
-Produce, the end of a transaction, the rebalance behind an error. They become notices.
+Produce, the end of a transaction, the rebalance behind an error. They become notices. Longer than
+other modules: the order of all rules is the point of this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

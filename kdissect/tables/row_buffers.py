@@ -1,7 +1,8 @@
 """Buffers of rows, dictionaries of texts, and values as integers.
 
 A writer appends the stored columns of one row of its table, column after column in the order of
-`schemas`; its subclass is generated (`writers_source`) and belongs to one `Rows`.
+`schemas`; its subclass is generated (`writers_source`) and belongs to one `Rows`. Longer than other
+modules: functions that generated writers call by name.
 """
 
 import base64

@@ -17,7 +17,7 @@ alert: they go to the session. Had they been 00 00, the server's direction would
 
 Plaintext has its own positions, starting at that of the first record in each direction. Each byte
 is assigned to the packet that carried it encrypted, the last byte of a record to the packet that
-completed the record.
+completed the record. Longer than other modules: one state machine, with the diagram above.
 """
 
 from collections import OrderedDict

@@ -1,9 +1,10 @@
 """Upgrade: clients that break on another broker release, and their requests that do.
 
 Kafka 4.0 removed old versions of requests (KIP-896) and message formats (KIP-724). A client that
-negotiates versions (ApiVersions) takes the newest that it and the broker support, so a version
-used although the broker had a newer one that the new release supports too is its newest.
-Java clients support the versions of the release that they name, whatever the broker made of it.
+negotiates versions (ApiVersions) takes the newest that it and the broker support, so a version used
+although the broker had a newer one that the new release supports too is its newest. Java clients
+support the versions of the release that they name, whatever the broker made of it. Longer than
+other modules: one verdict needs all rules about what a release removes.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Summary of a capture: record batches of the tables in, one `Summary` out.
 
-Reads every batch once and keeps counters only, so memory does not grow with the capture: values
-of unbounded number (clients, topics, troubled connections) are kept for the `KEPT` largest, the
-rest is counted together.
+Reads every batch once and keeps counters only, so memory does not grow with the capture: values of
+unbounded number (clients, topics, troubled connections) are kept for the `KEPT` largest, the rest
+is counted together. Longer than other modules: `Summary` lists every counter of the page.
 """
 
 import re

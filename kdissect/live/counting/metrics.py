@@ -1,6 +1,7 @@
 """Counters and histograms for Prometheus, and the HTTP endpoint that serves them.
 
-Nothing listens unless `serve` is called, and then on one address only.
+Nothing listens unless `serve` is called, and then on one address only. Longer than other modules:
+counters and the endpoint share the lock of a scrape.
 """
 
 import socket
