@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -167,6 +167,16 @@ docs: $(VENV)/.developer ## print the reference pages, and the SQL of findings, 
 
 man: $(VENV)/.developer ## write the man pages of all commands into build/man
 	$(BIN)/python -m tools.man_pages
+
+# An environment of its own: what makes the site is nothing that developing needs.
+build/site/venv/.made: tools/site/requirements.txt $(VENV)/.developer
+	@rm -rf build/site/venv
+	@$(BIN)/python -m venv --without-pip build/site/venv
+	@$(BIN)/python -m uv pip install -q --python build/site/venv/bin/python -r tools/site/requirements.txt
+	@touch $@
+
+site: build/site/venv/.made ## build the documentation as a site in build/site/html, links checked
+	$(BIN)/python -m tools.site build/site/venv/bin/mkdocs
 
 notebooks: $(VENV)/.developer ## run the notebooks and write their outputs anew; look at the plots
 	$(BIN)/python -m tools.notebooks
