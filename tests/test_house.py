@@ -20,7 +20,7 @@ TARGETS = (
     "test-wheels", "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark",
     "bench", "bench-scaling", "bench-spark", "bench-live", "soak", "siege", "bench-check",
     "bench-accept", "bench-recovery", "golden", "captures", "schema", "coverage-protocol",
-    "docs", "man", "notebooks", "clean",
+    "docs", "man", "site", "notebooks", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
