@@ -102,6 +102,15 @@ class Scene:
         """The process of a library's clients."""
         return self.stage.agent(library)
 
+    def wait_for(self, client: str, requests: int = 10) -> None:
+        """Wait until a client works: a process may take seconds to send its first request."""
+        assert self._sniffer is not None, "nothing is captured yet"
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while self._sniffer.pcap.read_bytes().count(client.encode()) < requests:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{client} sent no {requests} requests")
+            time.sleep(0.2)
+
     def kill(self, library: str) -> None:
         """End a process and its clients by SIGKILL."""
         self.stage.drop_agent(library).kill()

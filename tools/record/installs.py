@@ -3,11 +3,13 @@
 Everything lands in a cache directory outside the repository and is fetched once per version.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,10 +157,11 @@ def client_python(library: str, version: str | None) -> Path:
     python = environment / "bin" / "python"
     installed = environment / "installed.txt"
     wanted += PYTHON_CODECS
-    if not installed.exists() or installed.read_text() != "\n".join(wanted):
-        _run([sys.executable, "-m", "venv", "--clear", str(environment)])
-        _run([str(python), "-m", "pip", "install", "--quiet", *wanted])
-        installed.write_text("\n".join(wanted))
+    with _alone():
+        if not installed.exists() or installed.read_text() != "\n".join(wanted):
+            _run([sys.executable, "-m", "venv", "--clear", str(environment)])
+            _run([str(python), "-m", "pip", "install", "--quiet", *wanted])
+            installed.write_text("\n".join(wanted))
     return python
 
 
@@ -166,8 +169,9 @@ def go_agent(library: str) -> Path:
     """The program of a Go client's agent, built from the module in `go/`."""
     source = SOURCES / "go"
     program = cache_directory() / f"go-{library}"
-    if _is_older(program, source.rglob("*")):
-        _run(["go", "build", "-o", str(program), f"./{library}"], source)
+    with _alone():
+        if _is_older(program, source.rglob("*")):
+            _run(["go", "build", "-o", str(program), f"./{library}"], source)
     return program
 
 
@@ -176,13 +180,14 @@ def node_modules() -> Path:
     directory = cache_directory() / "node-clients"
     installed = directory / "installed.txt"
     wanted = "\n".join(NODE_CLIENTS)
-    if not installed.exists() or installed.read_text() != wanted:
-        directory.mkdir(exist_ok=True)
-        _run(
-            ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(directory)]
-            + list(NODE_CLIENTS)
-        )
-        installed.write_text(wanted)
+    with _alone():
+        if not installed.exists() or installed.read_text() != wanted:
+            directory.mkdir(exist_ok=True)
+            _run(
+                ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(directory)]
+                + list(NODE_CLIENTS)
+            )
+            installed.write_text(wanted)
     return directory / "node_modules"
 
 
@@ -230,6 +235,14 @@ def _compile(name: str, jars: Path, classes: list[str], sources: Path = SOURCES 
         options = ["-Xlint:-options", "-nowarn", "-sourcepath", str(sources)]
         _run(["javac", *options, "-cp", class_path, "-d", str(target), *files])
     return class_path
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the cache's lock: two recorders would install into one environment."""
+    with (cache_directory() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _is_older(product: Path, sources: Iterable[Path]) -> bool:

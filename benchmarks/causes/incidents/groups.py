@@ -68,7 +68,8 @@ def paused_member(scene: Scene) -> None:
         scene.write("writer", topic, every_ms=50)
         scene.read("steady", topic, group="crew", settings=settings)
         victim = scene.variant.library + "#frozen"
-        scene.read("frozen", topic, group="crew", library=victim, settings=settings)
+        frozen = scene.read("frozen", topic, group="crew", library=victim, settings=settings)
+        scene.wait_for(frozen)
         scene.sleep(5)
         with scene.incident():
             freeze(scene, victim, 6.0)

@@ -45,8 +45,9 @@ def abandoned(scene: Scene) -> None:
         with scene.incident():
             victim = "java#killed"
             settings = {"transactional.id": f"{scene.stem}-till", "transaction.timeout.ms": 5000}
-            scene.write("payer", topic, library=victim, every_ms=30, transaction=100000,
-                        settings=settings)  # fmt: skip
+            payer = scene.write("payer", topic, library=victim, every_ms=30, transaction=100000,
+                                settings=settings)  # fmt: skip
+            scene.wait_for(payer)
             scene.sleep(2)
             scene.kill(victim)
             scene.sleep(7)
