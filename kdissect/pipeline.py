@@ -148,6 +148,8 @@ def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterat
             check_problems(dissector, options)
             if options.progress is not None:
                 options.progress(capture.bytes_read, capture.bytes_total)
+            # The stages keep no packet.
+            capture.give_back(packets)
             yield
         take_problems(capture, dissector)
         dissector.finish_from()

@@ -117,6 +117,11 @@ class CaptureFile:
                 return batch
         return []
 
+    def give_back(self, packets: list[Packet]) -> None:
+        """Let the next batch overwrite one read before, to which nothing else refers."""
+        if self._scanner is not None:
+            self._scanner.give_back(packets)
+
     def look_ahead(self) -> None:
         """Open the file, set `first_time_ns`, and close it again if it can be opened again."""
         self.open()

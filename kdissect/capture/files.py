@@ -140,6 +140,11 @@ class Capture:
         taken, file.blocks = file.blocks, []
         return taken
 
+    def give_back(self, packets: list[Packet]) -> None:
+        """Let the next batch overwrite the last one, to which the caller refers no more."""
+        if len(self._files) == 1:
+            self._files[0].give_back(packets)
+
     def layout(self, capture: int) -> PcapLayout | None:
         """Header of file number `capture`, None unless it is a pcap file."""
         return self._files[capture].layout

@@ -118,9 +118,7 @@ class PcapScanner(Scanner):
         header_size = self._header_size
         fraction_ns = self._fraction_ns
         link_type = self.link_type
-        capture = self.capture
         number = self.number
-        first_ordinal = self.first_ordinal
         time_ns = self.last_time_ns
         is_big = self._big
         counts_only = self.counts_only
@@ -155,19 +153,7 @@ class PcapScanner(Scanner):
                 self._count_time(time_ns)
                 at = end
                 continue
-            packets.append(
-                Packet(
-                    number,
-                    time_ns,
-                    link_type,
-                    data,
-                    at + header_size,
-                    end,
-                    original if original > captured else captured,
-                    first_ordinal + number,
-                    capture,
-                )
-            )
+            self._add(packets, number, time_ns, link_type, data, at + header_size, end, original)
             at = end
         self.number = number
         self.last_time_ns = time_ns

@@ -195,19 +195,8 @@ class PcapngScanner(Scanner):
         if self.counts_only:
             self._count_time(self.last_time_ns)
             return
-        packets.append(
-            Packet(
-                number,
-                self.last_time_ns,
-                link_type,
-                data,
-                start,
-                start + captured,
-                original if original > captured else captured,
-                self.first_ordinal + number,
-                self.capture,
-            )
-        )
+        end = start + captured
+        self._add(packets, number, self.last_time_ns, link_type, data, start, end, original)
 
     def _read_block(
         self, data: bytes, at: i64, kind: i64, length: i64, packets: list[Packet]

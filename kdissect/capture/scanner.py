@@ -40,7 +40,7 @@ class Scanner:
     __slots__ = (
         "capture", "first_ordinal", "number", "problems", "last_time_ns", "counts_only",
         "earliest_ns", "latest_ns", "_carry", "_wanted", "_origin", "_fed", "_lost_at", "_reason",
-        "_at_end", "_examined",
+        "_at_end", "_examined", "_spare", "_filled",
     )  # fmt: skip
 
     def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
@@ -66,6 +66,9 @@ class Scanner:
         self._at_end = False
         # File offset up to which bytes were examined in the search for the next valid record.
         self._examined: i64 = 0
+        # The list of a batch that was given back, and how much of the current one is filled.
+        self._spare: list[Packet] = []
+        self._filled: i64 = 0
 
     def start_at(self, offset: i64, number: i64, ordinal: i64, last_time_ns: i64) -> None:
         """Start in the middle: the next byte is that at `offset`, where a record starts.
@@ -104,7 +107,9 @@ class Scanner:
 
     def feed(self, data: bytes) -> list[Packet]:
         """Feed the next bytes of the file; return the packets that are complete now."""
-        packets: list[Packet] = []
+        packets = self._spare
+        self._spare = []
+        self._filled = 0
         start: i64 = 0
         if self._carry:
             start = self._scan_carry(data, packets)
@@ -113,11 +118,22 @@ class Scanner:
             used = self._scan(data, start, packets)
             self._carry = data[used:]
         self._fed += len(data)
+        if self._filled < len(packets):
+            del packets[self._filled :]
         return packets
+
+    def give_back(self, packets: list[Packet]) -> None:
+        """Take back a batch to which nothing else refers: the next `feed` overwrites its packets.
+
+        To make and free a packet would take a fifteenth of all work on it.
+        """
+        self._spare = packets
 
     def finish(self) -> list[Packet]:
         """Return the last packets of the file, if any; a truncated record becomes a `Problem`."""
         packets: list[Packet] = []
+        self._spare = []
+        self._filled = 0
         data = self._carry
         self._carry = b""
         self._origin = self._fed - len(data)
@@ -160,6 +176,40 @@ class Scanner:
             start = self._scan_records(data, start, packets)
             if self._lost_at < 0:
                 return start
+
+    def _add(
+        self,
+        packets: list[Packet],
+        number: i64,
+        time_ns: i64,
+        link_type: i64,
+        data: bytes,
+        start: i64,
+        end: i64,
+        original: i64,
+    ) -> None:
+        """Add a packet to the batch: a spare one overwritten, or a new one."""
+        filled = self._filled
+        self._filled = filled + 1
+        length = original if original > end - start else end - start
+        ordinal = self.first_ordinal + number
+        if filled == len(packets):
+            capture = self.capture
+            packets.append(
+                Packet(number, time_ns, link_type, data, start, end, length, ordinal, capture)
+            )
+            return
+        packet = packets[filled]
+        packet.number = number
+        packet.time_ns = time_ns
+        packet.link_type = link_type
+        if packet.data is not data:
+            packet.data = data
+        packet.start = start
+        packet.end = end
+        packet.original_length = length
+        packet.ordinal = ordinal
+        packet.capture = self.capture
 
     def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
         """Scan records, but only up to a corrupt one, which sets `_lost_at`."""

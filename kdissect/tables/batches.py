@@ -453,7 +453,9 @@ def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) 
     indices = expanded(indices, repeats)
     gone = expanded(missing, repeats) if missing.any() else None
     index_array = packed(indices, pa.int32(), len(indices), gone)
-    return pa.DictionaryArray.from_arrays(index_array, strings(unique))
+    # Arrow's check of each index takes as long as converting it. A null's index, 0, counts here.
+    is_within = bool(indices.view("<u4").max(initial=0) < len(unique))
+    return pa.DictionaryArray.from_arrays(index_array, strings(unique), safe=not is_within)
 
 
 def strings(texts: Iterable[str]) -> pa.Array:
