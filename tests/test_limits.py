@@ -116,7 +116,7 @@ def test_limits_are_read_from_texts(text: str, value: int) -> None:
     "text", ["", "frames=1", "connections", "connections=", "connections=-1", "connections=M",
              "connections=1.5", "connections=1e9", "connections=9999999999", "connections=\u0663"],
 )  # fmt: skip
-def test_what_is_no_limit_is_refused(text: str) -> None:
+def test_invalid_limits_are_rejected(text: str) -> None:
     with pytest.raises(KdissectError, match="limit"):
         parse_limits([text])
 
@@ -204,7 +204,7 @@ def test_time_of_a_hostile_stream_is_linear(name: str) -> None:
     assert four < 10 * one
 
 
-def test_a_hundred_thousand_connections_take_what_the_default_allows() -> None:
+def test_hundred_thousand_connections_stay_within_the_default_limit() -> None:
     streams = Streams()
     ended = sum(len(streams.feed(segment)) for segment in half_open(100_000))
     assert len(streams.connections) <= Limits().connections

@@ -231,7 +231,7 @@ def test_a_second_login_on_a_connection_is_counted_and_may_fail() -> None:
     ],
 )
 @pytest.mark.parametrize("error_code", [0, 58])
-def test_who_logs_in_again_as_somebody_else_is_a_problem(
+def test_reauthentication_as_another_user_is_a_problem(
     mechanism: str, tokens: list[bytes], told: list[str], error_code: int
 ) -> None:
     talk = authenticate(shake("PLAIN", 1), 2, PLAIN_TOKEN, session_lifetime_ms=3000)

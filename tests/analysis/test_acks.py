@@ -60,7 +60,7 @@ def test_of_several_partitions_the_last_counts(tmp_path: Path) -> None:
     assert followed(tmp_path, exchanges, partitions) == [(-1, 2, 1, 50 * MS, 50 * MS)]
 
 
-def test_who_passes_after_the_answer_is_not_in_sync(tmp_path: Path) -> None:
+def test_followers_that_fetch_after_the_response_are_not_in_sync(tmp_path: Path) -> None:
     exchanges = [produce(1, 100), follow(2, 2, 0.15), produce(3, 10, 1.0)]
     partitions = [written(1), wants(2, 5), written(3, 5)]
     assert followed(tmp_path, exchanges, partitions) == [(-1, None, 2, None, None)]
@@ -72,7 +72,7 @@ def given_up(tmp_path: Path, exchanges: list[Row], partitions: list[Row]) -> lis
     return [{name: row[name] for name in names} for row in rows]
 
 
-def test_who_was_in_sync_and_is_not_any_more_when_the_answer_comes_was_waited_for(
+def test_followers_that_left_the_isr_before_the_response_were_waited_for(
     tmp_path: Path,
 ) -> None:
     exchanges = [

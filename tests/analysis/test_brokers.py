@@ -12,6 +12,6 @@ CLIENTS = ("broker-1", "my-broker-1-fetcher-0", "raft-client", "consumer-orders-
 
 
 @pytest.mark.parametrize("client_id", [*FOLLOWERS, *OTHERS, *CLIENTS])
-def test_only_what_brokers_call_themselves_is_a_broker(client_id: str) -> None:
+def test_only_advertised_endpoints_are_brokers(client_id: str) -> None:
     assert bool(re.search(FOLLOWER, client_id)) == (client_id in FOLLOWERS)
     assert bool(re.search(PEER, client_id)) == (client_id in (*FOLLOWERS, *OTHERS))

@@ -93,7 +93,7 @@ def test_a_client_is_shown_with_all_that_it_does(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_client_can_be_a_user_and_nobody_too(tmp_path: Path) -> None:
+def test_clients_may_be_named_user_and_nobody(tmp_path: Path) -> None:
     rows = asked(
         "clients", tmp_path, {"by": ["user"]},
         exchanges=[*calls("Fetch 4"), *calls("Produce 3", "Produce 3", connection_id=2),
@@ -109,7 +109,7 @@ def test_a_client_can_be_a_user_and_nobody_too(tmp_path: Path) -> None:
     assert shown == [("bob", "consumer", "a", None, 1), (None, "producer", None, "b", 0)]
 
 
-def test_who_says_nothing_is_told_by_how_it_speaks(tmp_path: Path) -> None:
+def test_clients_without_a_name_are_identified_by_their_requests(tmp_path: Path) -> None:
     assert guessed(tmp_path, "ApiVersions 2", "ApiVersions 1") == ("kafkajs", None, 95)
     assert guessed(tmp_path, "ApiVersions 1", "Metadata 4") == (
         "apache-kafka-java", "0.11 to 1.1", 90,
@@ -143,7 +143,7 @@ def test_brokers_are_brokers_and_come_last(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
+def test_invalid_clients_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(KdissectError, match="cannot group by 'topic'; there are: client_id, "):
         asked("clients", tmp_path, {"by": ["topic"]})
 
@@ -158,7 +158,7 @@ def test_many_topics_are_counted_not_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*TOLD, *PARTLY])
-def test_software_is_what_recorded_clients_are(name: str) -> None:
+def test_software_matches_the_recorded_clients(name: str) -> None:
     sidecar = json.loads((CAPTURES / f"{name}.json").read_text())
     truth = {one["session"]: one["library"].split("#")[0] for one in sidecar["sessions"]}
     rows = kdissect.analyse("clients", CAPTURES / f"{name}.pcapng", by=["client"]).to_arrow()

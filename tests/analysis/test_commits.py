@@ -54,32 +54,32 @@ class Reading:
         return tuple(row[name] for name in SHOWN)
 
 
-def test_what_is_delivered_and_committed_is_well(tmp_path: Path) -> None:
+def test_delivered_and_committed_records_are_no_risk(tmp_path: Path) -> None:
     reading = Reading().fetch(1, 0, 10).commit(2, 10).fetch(3, 10)
     assert reading.shown(tmp_path) == ("none", "few", 1, 10, 10, 0, 0)
 
 
-def test_what_is_not_committed_would_be_repeated(tmp_path: Path) -> None:
+def test_uncommitted_records_would_be_repeated(tmp_path: Path) -> None:
     reading = Reading().fetch(1, 0, 10).commit(2, 10).fetch(3, 10, 14)
     assert reading.shown(tmp_path) == (
         "would repeat: not committed", "few", 1, 10, 14, 4, 0,
     )  # fmt: skip
 
 
-def test_what_is_never_committed_is_told(tmp_path: Path) -> None:
+def test_groups_that_never_commit_are_reported(tmp_path: Path) -> None:
     assert Reading().fetch(1, 0, 10).shown(tmp_path) == (
         "never commits", "never", 0, None, 10, None, 0,
     )  # fmt: skip
 
 
-def test_what_the_next_member_is_delivered_again_is_repeated(tmp_path: Path) -> None:
+def test_records_redelivered_to_the_next_member_are_repeated(tmp_path: Path) -> None:
     reading = Reading().fetch(1, 0, 10).commit(2, 4)
     reading._exchange(3, "JoinGroup", "d", group_id="g")
     reading.fetch(4, 4, 12, "d").commit(5, 12, client="d")
     assert reading.shown(tmp_path) == ("repeated: delivered again", "few", 2, 12, 12, 0, 6)
 
 
-def test_what_is_committed_before_it_is_delivered_may_be_lost(tmp_path: Path) -> None:
+def test_records_committed_before_delivery_may_be_lost(tmp_path: Path) -> None:
     reading = Reading().fetch(1, 0, 10).commit(2, 25).fetch(3, 25)
     row = reading.found(tmp_path)
     assert (row["risk"], row["ahead_max"]) == ("skips: committed beyond what was delivered", 15)
@@ -89,7 +89,7 @@ def test_positions_without_records_are_deliveries_too(tmp_path: Path) -> None:
     assert Reading().fetch(1, 7).commit(2, 7).shown(tmp_path) == ("none", "few", 1, 7, 7, 0, 0)
 
 
-def test_a_crash_would_repeat_what_a_commit_had_not_reached(tmp_path: Path) -> None:
+def test_crash_would_repeat_uncommitted_records(tmp_path: Path) -> None:
     reading = Reading().fetch(1, 0, 10).commit(2, 10).fetch(3, 10, 50).commit(4, 20)
     assert reading.commit(5, 50).found(tmp_path)["exposed_max"] == 40
 
@@ -102,7 +102,7 @@ def test_commits_of_each_delivery_are_not_of_a_timer(tmp_path: Path) -> None:
     assert (row["rhythm"], row["interval_p50_ns"]) == ("each delivery", SECOND)
 
 
-def test_what_a_crash_before_the_first_commit_repeats_is_exposed(tmp_path: Path) -> None:
+def test_records_before_the_first_commit_are_exposed_to_a_crash(tmp_path: Path) -> None:
     reading = Reading().fetch(1, 7, 10).fetch(2, 10, 20).commit(3, 20)
     assert reading.found(tmp_path)["exposed_max"] == 13
 
@@ -156,7 +156,7 @@ def test_real_groups_committed_what_they_say(name: str) -> None:
     assert {row["redelivered"] for row in answer} == {0}
 
 
-def test_a_real_consumer_left_what_it_had_fetched_and_not_handed_out() -> None:
+def test_real_consumer_leaves_fetched_but_undelivered_records() -> None:
     """reader-2 was closed after the records of partition 0; partition 1 was in its buffer."""
     sidecar = tables_of_sidecar("cluster-2.4.1")
     handed_out = [row for row in sidecar["consumed"] if row["session"] == "reader-2"]

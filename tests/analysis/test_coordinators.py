@@ -70,7 +70,7 @@ def test_members_that_get_no_answer_until_another_broker_takes_over() -> None:
     assert move.packet == 4500
 
 
-def test_the_finding_says_who_waited_for_how_long() -> None:
+def test_finding_names_waiting_clients_and_durations() -> None:
     errors = [{"error": "NOT_COORDINATOR", "errors": 9, "exchanges": 9, "clients": 1}]
     (signs, _) = signs_of(*BEFORE, *beats(2, 4500))
     found = judge(replace(seen(errors=errors), signs=signs))

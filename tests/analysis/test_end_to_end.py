@@ -82,7 +82,7 @@ def test_followers_are_no_consumers_and_markers_no_records(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("is_aborted", "batches"), [(True, []), (False, [1])])
-def test_what_was_aborted_reaches_nobody(
+def test_aborted_records_reach_no_consumer(
     is_aborted: bool, batches: list[int], tmp_path: Path
 ) -> None:
     wire = Wire().produce(1, 0, 3).fetch(2, 0, 3, is_aborted=is_aborted)
@@ -118,7 +118,7 @@ def test_a_batch_that_the_broker_cut_is_found_by_its_offset(tmp_path: Path) -> N
     assert chosen([row], "partition", "batches", "max_ns") == [(0, 2, 5_005 * MS)]
 
 
-def test_consumers_can_be_told_apart_by_what_they_are(tmp_path: Path) -> None:
+def test_consumers_are_distinguished_by_their_library(tmp_path: Path) -> None:
     wire = Wire().produce(1, 0, 3).fetch(2, 0, 3)
     (row,) = wire.rows(tmp_path, by=["client", "client_ip", "window"])
     assert (row["client"], row["client_ip"]) == ("reader", "10.0.0.1")
@@ -150,7 +150,7 @@ def test_a_backlog_of_a_real_capture_is_as_old_as_clients_say() -> None:
     assert row["max_ns"] > polled_ns - first["acknowledged_ns"] - 100 * MS
 
 
-def test_records_that_wait_for_nobody_are_there_at_once() -> None:
+def test_records_of_known_topics_are_emitted_at_once() -> None:
     answer = kdissect.analyse(
         "end-to-end", "captures/quickstart.pcapng", live=True, where="client_id <> 'aio-acks0'"
     )

@@ -250,7 +250,7 @@ SAID: list[tuple[str, Row, str, str, str]] = [
 @pytest.mark.parametrize(
     ("evidence", "row", "id_", "severity", "text"), SAID, ids=[one[2] for one in SAID]
 )
-def test_a_rule_says_what_was_found(
+def test_findings_state_their_evidence(
     evidence: str, row: Row, id_: str, severity: str, text: str
 ) -> None:
     found = [one for one in judged(**{evidence: [row]}) if one.id != "healthy"]
@@ -323,7 +323,7 @@ NOT_SAID: list[tuple[str, Row]] = [
 
 
 @pytest.mark.parametrize(("evidence", "row"), NOT_SAID)
-def test_what_is_usual_is_not_said(evidence: str, row: Row) -> None:
+def test_normal_values_are_not_reported(evidence: str, row: Row) -> None:
     assert ids(judged(**{evidence: [row]})) == ["healthy"]
 
 
@@ -383,7 +383,7 @@ def test_the_network_is_not_told_where_it_is_a_consequence(
 @pytest.mark.parametrize(
     ("missing", "severity"), [(900, None), (1_100, WARNING), (11_000, PROBLEM)]
 )
-def test_what_the_capture_lost_is_told_before_all_else(missing: int, severity: str | None) -> None:
+def test_capture_loss_is_reported_first(missing: int, severity: str | None) -> None:
     lost = {"payload_bytes": 1_000_000, "missing_bytes": missing, "capture_lost_bytes": missing}
     times = ("work_ns", "silent_ns", "latency_ns")
     stall = SAID[6][1] | dict.fromkeys(times, 9 * SECOND)
@@ -396,7 +396,7 @@ def test_what_the_capture_lost_is_told_before_all_else(missing: int, severity: s
         assert next(iter(told)) == "capture-loses-packets"
 
 
-def test_what_is_missing_from_the_capture_is_no_fault_of_brokers() -> None:
+def test_missing_bytes_are_not_attributed_to_brokers() -> None:
     lost = {"payload_bytes": 1000, "missing_bytes": 700, "cut_bytes": 700}
     summary = made_summary(api("Heartbeat", 100, unanswered=100), network=lost)
     assert ids(judge(seen(summary=summary, slowest=[SAID[6][1]]))) == ["capture-loses-packets"]
@@ -483,7 +483,7 @@ def test_a_leader_that_waits_for_its_followers_is_not_slow_itself(
         (0, 2, None),
     ],
 )
-def test_who_does_not_read_is_not_the_network(
+def test_receiver_that_does_not_read_is_not_a_network_problem(
     retransmitted: int, zero_windows: int, id_: str | None
 ) -> None:
     row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
@@ -779,7 +779,7 @@ def test_a_page_has_the_worst_and_little_else() -> None:
     assert [one.id for one in shown][8:] == ["latencies"]
 
 
-def test_an_error_code_names_what_it_concerns() -> None:
+def test_error_code_names_the_resource_concerned() -> None:
     row = WHO | {"error": "MESSAGE_TOO_LARGE", "api": "Produce", "errors": 4, "exchanges": 4,
                  "is_retriable": False, "first_packet": 9}  # fmt: skip
     counted = ErrorRow("MESSAGE_TOO_LARGE", 10, 4, "path", "tiny-0", 900_000)
@@ -983,7 +983,7 @@ def test_a_broker_that_ends_connections_before_its_first_answer_turns_clients_aw
         ("REQUEST_TIMED_OUT", True, False),
     ],
 )
-def test_what_is_refused_for_good_is_worse_than_what_takes_long(
+def test_permanent_rejections_rank_above_latency(
     code: str, is_retriable: bool, is_first: bool
 ) -> None:
     error = WHO | {"error": code, "api": "JoinGroup", "errors": 4, "exchanges": 4,

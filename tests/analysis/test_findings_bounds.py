@@ -61,7 +61,7 @@ def test_a_finding_is_no_longer_than_a_page_can_show() -> None:
     assert len(found.concerns["client"]) < TEXT_LENGTH + 40
 
 
-def test_a_name_is_cut_and_what_is_left_out_is_counted() -> None:
+def test_names_are_truncated_with_the_number_of_omitted_characters() -> None:
     assert cut("a" * NAME_LENGTH) == "a" * NAME_LENGTH
     assert cut("a" * (NAME_LENGTH + 1)) == "a" * NAME_LENGTH + "… (1 more character)"
 

@@ -97,7 +97,7 @@ def test_a_member_that_joins_stops_all_of_an_eager_group(tmp_path: Path) -> None
     }  # fmt: skip
 
 
-def test_who_is_not_heard_of_any_more_had_its_session_time_out(tmp_path: Path) -> None:
+def test_silent_member_had_a_session_timeout(tmp_path: Path) -> None:
     story = Story().generation(1, 1, ann="t:0", bob="t:1")
     story.tell(50, "ann", BEAT, "heartbeat", generation=1, error="REBALANCE_IN_PROGRESS")
     story.generation(50.1, 2, ann="t:0,1")
@@ -109,7 +109,7 @@ def test_who_is_not_heard_of_any_more_had_its_session_time_out(tmp_path: Path) -
     assert row["stopped_ns"] == 45_110 * MS
 
 
-def test_who_leaves_when_told_of_a_rebalance_did_not_vanish(tmp_path: Path) -> None:
+def test_member_that_leaves_during_a_rebalance_did_not_vanish(tmp_path: Path) -> None:
     """Carl knocks, ann leaves; bob is told, and leaves in place of joining."""
     story = Story().generation(0, 1, ann="t:0", bob="t:1")
     for who in ("bob", "ann"):
@@ -215,7 +215,7 @@ def test_a_static_member_of_the_new_protocol_comes_back_to_what_is_its_own(tmp_p
         ({"ann-id": "t:0"}, 4010 * MS),
     ],
 )
-def test_a_partition_stands_still_where_nobody_has_it(
+def test_unassigned_partition_counts_as_stopped(
     told: dict[str, str], stopped_ns: int, tmp_path: Path
 ) -> None:
     """Rebalances of a group with one captured member."""
@@ -267,7 +267,7 @@ def test_more_partitions_are_a_change_of_metadata(tmp_path: Path) -> None:
     assert chosen([row], "cause", "moved", "partitions") == [("metadata change", 0, 3)]
 
 
-def test_who_joins_unasked_and_says_no_reason_is_named(tmp_path: Path) -> None:
+def test_unsolicited_join_without_reason_names_the_member(tmp_path: Path) -> None:
     story = Story().generation(1, 1, ann="t:0", bob="t:1").generation(9, 2, ann="t:1", bob="t:0")
     _, row = story.rows(tmp_path)
     assert chosen([row], "cause", "client_id", "member_id", "moved") == [
@@ -275,7 +275,7 @@ def test_who_joins_unasked_and_says_no_reason_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_what_nothing_explains_is_unknown(tmp_path: Path) -> None:
+def test_unexplained_rebalances_have_an_unknown_cause(tmp_path: Path) -> None:
     story = Story().generation(1, 1, ann="t:0", bob="t:1")
     for who in ("ann", "bob"):
         story.tell(8, who, BEAT, "heartbeat", generation=1, error="REBALANCE_IN_PROGRESS")
@@ -283,7 +283,7 @@ def test_what_nothing_explains_is_unknown(tmp_path: Path) -> None:
     assert chosen([row], "cause", "client_id", "moved") == [("unknown", None, 2)]
 
 
-def test_what_was_before_the_capture_is_not_known(tmp_path: Path) -> None:
+def test_events_before_the_capture_are_unknown(tmp_path: Path) -> None:
     story = Story().generation(1, 7, ann="t:0", bob="t:1")
     columns = ("cause", "generation_before", "members_before", "joined", "members")
     assert chosen(story.rows(tmp_path), *columns) == [("unknown", None, None, 0, 2)]
@@ -333,7 +333,7 @@ def test_a_consumer_that_subscribes_to_more_and_gives_up_partitions_for_it(tmp_p
     assert chosen([row], *columns) == [("subscription change", "bob", 3, "t:1", 1000 * MS)]
 
 
-def test_what_a_member_did_meanwhile_causes_the_epoch_that_follows(tmp_path: Path) -> None:
+def test_member_action_causes_the_next_epoch(tmp_path: Path) -> None:
     story = Story()
     for at_s, who in ((1, "ann"), (2, "bob"), (3, "cat")):
         story.tell(at_s, who, NEW, "join", generation=at_s, assignment=f"t:{at_s}")

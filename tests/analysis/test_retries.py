@@ -18,7 +18,7 @@ def shown(sent: Sent, directory: Path) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in SHOWN) for row in found]
 
 
-def test_what_goes_well_is_no_row(tmp_path: Path) -> None:
+def test_healthy_partitions_have_no_row(tmp_path: Path) -> None:
     assert shown(Sent().add(0, 0).add(1, 3, at_ms=5).add(2, 6, sequence=0), tmp_path) == []
 
 
@@ -47,7 +47,7 @@ def test_another_clients_success_is_not_its_own(tmp_path: Path) -> None:
     assert (until, later) == (None, None)
 
 
-def test_what_was_not_answered_is_found_by_its_sequence(tmp_path: Path) -> None:
+def test_unanswered_batches_are_found_by_their_sequence(tmp_path: Path) -> None:
     sent = Sent().add(0, LOST, sequence=0).add(1, 0, sequence=0, on=2)
     assert shown(sent, tmp_path) == [("unanswered", 2, "ok", 1010 * MS, 1010 * MS, 1, "sequence")]
 

@@ -89,7 +89,7 @@ class TestTransactions:
         assert ends == sorted(ends)
         assert ends[-1] - ends[0] >= 15
 
-    def test_readers_of_what_is_committed_are_behind_and_others_are_not(self) -> None:
+    def test_read_committed_consumers_lag_behind_open_transactions(self) -> None:
         rows = answer("lag", self.NAME, window=SECOND)
         began = self.payment()
         until = began["acknowledged_ns"] + 4 * SECOND - SLACK
@@ -132,7 +132,7 @@ class TestThrottling:
     """Quotas of clients, and for how long the broker held them back."""
 
     @pytest.mark.parametrize(("client", "api"), [("hasty-writer", 0), ("hasty-reader", 1)])
-    def test_throttling_is_what_the_broker_logged(self, client: str, api: int) -> None:
+    def test_throttling_matches_the_brokers_log(self, client: str, api: int) -> None:
         name = "throttling-4.3.1"
         traffic = self.of_client(name, client)
         told = self.logged(name, client, api)
@@ -176,7 +176,7 @@ class TestThrottling:
             if (row["client_id"], row["api_key"]) == (client, api)
         ]
 
-    def test_a_producer_is_held_back_for_what_it_sent_beyond_its_quota(self) -> None:
+    def test_throttle_time_matches_the_bytes_beyond_the_quota(self) -> None:
         name = "throttling-4.3.1"
         quota = operation(name, "admin-java", "alter_quota")["arguments"]
         capture = f"captures/{name}.pcapng"
@@ -267,7 +267,7 @@ class TestCommits:
         ("group", "rhythm", "lost"),
         [("commits-first", "each delivery", 6), ("auto-ahead", "timer", 15)],
     )
-    def test_what_was_committed_and_not_processed_is_lost(
+    def test_committed_but_unprocessed_records_are_lost(
         self, group: str, rhythm: str, lost: int
     ) -> None:
         done, given = self.offsets("processed", group, 1), self.offsets("consumed", group, 2)
@@ -282,7 +282,7 @@ class TestCommits:
         interval_ms = int(opened["arguments"]["settings"]["auto.commit.interval.ms"])
         assert abs(self.rows()["auto-ahead"]["interval_p50_ns"] - interval_ms * MS) < 20 * MS
 
-    def test_what_was_processed_and_not_committed_is_repeated(self) -> None:
+    def test_processed_but_uncommitted_records_are_repeated(self) -> None:
         group = "auto-behind"
         done = self.offsets("processed", group, 1)
         again = set(done) & set(self.offsets("processed", group, 2))

@@ -55,7 +55,7 @@ class TestRebalances:
         assert earliest - SLACK < row["stopped_ns"] < latest + SLACK
 
     @pytest.mark.parametrize("group", ["tellers", "tellers-new"])
-    def test_nobody_was_given_records_of_its_partitions_for_as_long(self, group: str) -> None:
+    def test_partitions_were_unread_for_as_long(self, group: str) -> None:
         *_, row, _ = self.of_group(self.KILLED, group)
         moved = row["moved_partitions"].split()
         times: dict[str, list[int]] = {}

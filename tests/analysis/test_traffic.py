@@ -126,7 +126,7 @@ def test_windows_are_in_the_order_of_time(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_condition_chooses_what_counts(tmp_path: Path) -> None:
+def test_condition_selects_counted_rows(tmp_path: Path) -> None:
     exchanges = [exchange(1, "Produce"), exchange(2, "Fetch")]
     tables = write_tables(
         tmp_path, exchanges=exchanges, partitions=[carried(1, 10), carried(2, 20)],

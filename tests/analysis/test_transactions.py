@@ -119,14 +119,14 @@ def test_without_the_coordinator_the_outcome_of_a_transaction_is_unknown(tmp_pat
     assert [row[0] for row in begun().add(90, "Metadata").shown(tmp_path)] == ["hanging"]
 
 
-def test_what_was_refused_is_ended_by_no_marker(tmp_path: Path) -> None:
+def test_rejected_transactions_have_no_marker(tmp_path: Path) -> None:
     steps = Steps().add(1, "Produce", (47, "INVALID_PRODUCER_EPOCH"))
     steps.rows["partitions"][0]["base_offset"] = -1
     steps.mark(2, offset=3, written_s=0.5)
     assert [row[:3] for row in steps.shown(tmp_path)] == [("refused", 1000 * MS, 1000 * MS)]
 
 
-def test_what_does_not_end_is_open_and_then_hanging(tmp_path: Path) -> None:
+def test_unfinished_transaction_is_open_and_then_hanging(tmp_path: Path) -> None:
     steps = begun().read(12, 0, None)
     assert steps.shown(tmp_path) == [("open", 11_000 * MS, 10_000 * MS, None, 3, 0, None)]
     assert [row[0] for row in steps.shown(tmp_path, timeout=10_000 * MS)] == ["hanging"]

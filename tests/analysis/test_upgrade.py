@@ -35,7 +35,7 @@ def judged(tmp_path: Path, to: str = "4.0", **rows: Any) -> list[tuple[Any, ...]
     return [tuple(row[name] for name in names) for row in found]
 
 
-def test_releases_speak_what_their_definitions_say() -> None:
+def test_releases_support_the_versions_of_their_definitions() -> None:
     spoken = {one.api: one for one in spoken_by("4.0")}
     place = releases.RELEASES.index
     assert spoken["Produce"] == Spoken("Produce", 3, 12, 6, place("0.11.0"), place("2.1"))
@@ -186,7 +186,7 @@ def test_new_versions_are_no_finding_when_the_start_of_a_client_is_not_there(
     ) == []  # fmt: skip
 
 
-def test_who_says_a_name_asks_for_versions(tmp_path: Path) -> None:
+def test_clients_that_name_their_software_request_api_versions(tmp_path: Path) -> None:
     java = {"client_software_name": "lib", "client_software_version": "1"}
     (row,) = asked(
         "upgrade", tmp_path, exchanges=[call(1, "Produce", 2)], connections=[connection(1, **java)]
@@ -226,7 +226,9 @@ def test_brokers_are_upgraded_with_the_cluster(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_a_release_does_not_have_yet_may_break_who_does_not_ask(tmp_path: Path) -> None:
+def test_versions_unknown_to_a_release_may_break_some_clients(
+    tmp_path: Path,
+) -> None:
     exchanges = [call(1, "Fetch", 12), call(2, "ApiVersions", 3, connection_id=2),
                  call(3, "Fetch", 12, connection_id=2)]  # fmt: skip
     bootstrap = call(4, "Metadata", 2)
@@ -331,7 +333,7 @@ def overview(tmp_path: Path, to: str = "4.0", **rows: Any) -> tuple[str, list[tu
     return found.sentence, [(row["client_id"], row["verdict"], row["advice"]) for row in found.rows]
 
 
-def test_the_answer_begins_with_the_clients_that_break_and_what_to_do(tmp_path: Path) -> None:
+def test_answer_begins_with_breaking_clients_and_advice(tmp_path: Path) -> None:
     java = {"client_software_name": "apache-kafka-java", "client_software_version": "2.4.0"}
     exchanges = [
         call(1, "Produce", 2), call(2, "Fetch", 3), call(3, "Metadata", 5),  # c1 asks for none

@@ -69,9 +69,7 @@ def said(packets: list[Given]) -> list[tuple[int, bytes, int, int]]:
         pytest.param(lz4.frame.compress(make_pcap(PACKETS)), id="lz4"),
     ],
 )
-def test_a_file_is_read_whatever_its_format(
-    tmp_path: Path, content: bytes, chunk_size: int
-) -> None:
+def test_files_of_any_format_are_read(tmp_path: Path, content: bytes, chunk_size: int) -> None:
     path = write(tmp_path / "a.pcap", content)
     assert read(path, chunk_size) == expected(PACKETS)
     assert read(str(path), chunk_size) == expected(PACKETS)
@@ -284,7 +282,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         open_captures([])
 
 
-def test_unreadable_file_error_says_what_to_do() -> None:
+def test_unreadable_file_error_has_advice() -> None:
     error = capture_error("broker 1.pcap", PermissionError(13, "Permission denied"))
     assert type(error) is CapturePermissionError
     assert str(error) == (

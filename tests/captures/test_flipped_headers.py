@@ -80,7 +80,7 @@ def test_the_search_finds_a_part_of_a_secret_in_each_form() -> None:
     assert not search.found(b"00000000  00 01 02 03 and more text of no interest")
 
 
-def test_the_secrets_are_in_what_is_searched() -> None:
+def test_searched_captures_contain_the_secrets() -> None:
     """Control: each talk has its secrets on the wire, changed or not."""
     for talk in talks_of("made"):
         at, value = changes(talk)[0]

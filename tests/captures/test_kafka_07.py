@@ -44,7 +44,7 @@ def test_each_operation_of_the_clients_is_an_exchange() -> None:
     assert {row["outcome"] for row in rows("exchanges")} == {"answered", "no_response_expected"}
 
 
-def test_the_requests_ask_for_what_the_clients_were_told_to() -> None:
+def test_requests_match_the_clients_configuration() -> None:
     bodies = [exchange.request for exchange in kdissect.dissect(CAPTURE, where="api = 'Fetch'")]
     asked = [
         (body["topic"], body["partition"], body["offset"], body["max_size"]) for body in bodies
@@ -54,7 +54,7 @@ def test_the_requests_ask_for_what_the_clients_were_told_to() -> None:
     assert asked == [tuple(arguments[name] for name in names) for arguments in told]
 
 
-def test_what_was_produced_is_in_the_records() -> None:
+def test_produced_records_are_in_the_table() -> None:
     requests = {row["exchange_id"] for row in rows("exchanges") if "Produce" in row["api"]}
     sent = [
         (row["topic"], row["partition"], hashlib.sha256(row["value"]).hexdigest())

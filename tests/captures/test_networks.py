@@ -99,7 +99,7 @@ def test_packets_seen_at_two_interfaces_are_counted_once_and_retransmissions_are
     assert sum(row["retransmitted_segments_to_broker"] for row in whole) == 1
 
 
-def test_one_that_began_late_has_what_was_asked_after_it_began() -> None:
+def test_late_capture_has_requests_after_its_start() -> None:
     seen = view("late")
     found = Counter(map(seen.key, seen.exchanges))
     told = Counter(map(logged_key, seen.of.known("exchanges")))

@@ -130,7 +130,7 @@ def test_everything_decodes_but_the_requests_of_one_client() -> None:
     assert statuses == {"ok": len(known_keys()) - 2, "leftover": 2}
 
 
-def test_throttle_times_are_what_the_broker_logged() -> None:
+def test_throttle_times_match_the_brokers_log() -> None:
     for key, row in zip(known_keys(), known("exchanges"), strict=True):
         exchange = exchanges()[key]
         if exchange["outcome"] == "answered":
@@ -302,7 +302,7 @@ def control_places() -> set[tuple[str, int, int]]:
     }
 
 
-def test_what_a_consumer_of_committed_records_did_not_get_is_markers_and_aborted_records() -> None:
+def test_read_committed_consumers_miss_only_markers_and_aborted_records() -> None:
     got = {
         (row["topic"], row["partition"], row["offset"])
         for row in known("consumed")
@@ -348,7 +348,7 @@ def test_batches_have_the_codec_their_producer_is_configured_with() -> None:
     assert {codec for _, codec in found} == {"none", "gzip", "snappy", "lz4", "zstd"}
 
 
-def test_acks_are_what_the_producer_is_configured_with() -> None:
+def test_acks_match_the_producers_configuration() -> None:
     told = {(row["session"], {"all": -1}.get(row["acks"]) or int(row["acks"] != "0"))
             for row in known("produced")}  # fmt: skip
     found = {
@@ -405,7 +405,7 @@ def test_no_client_saw_a_record_acknowledged_sooner_than_its_exchange_took() -> 
     assert compared == len(sent)
 
 
-def test_service_times_are_what_the_broker_logged() -> None:
+def test_service_times_match_the_brokers_log() -> None:
     (pause,) = known("pauses")
     compared = 0
     for key, row in zip(known_keys(), known("exchanges"), strict=True):
@@ -479,7 +479,7 @@ def test_connections_are_whole_and_the_client_opened_each() -> None:
     assert counted == {row["connection_id"]: row["exchanges"] for row in tables()["connections"]}
 
 
-def test_requests_and_bytes_are_at_least_what_a_client_counted() -> None:
+def test_requests_and_bytes_are_at_least_the_clients_counts() -> None:
     sums: dict[str, Counter[str]] = {}
     for row in tables()["exchanges"]:
         counted = sums.setdefault(row["client_id"], Counter())

@@ -145,7 +145,7 @@ def test_old_messages_have_other_keys_than_tshark_says() -> None:
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_tshark_still_says_what_the_oracle_says() -> None:
+def test_tshark_still_agrees_with_the_oracle() -> None:
     version, lines = read_oracle()
     if tshark_version() != version:
         pytest.skip(f"the oracle is of {version}")
@@ -168,7 +168,7 @@ def place_of(told: Told) -> tuple[int, bool]:
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_tshark_still_says_of_a_capture_what_the_oracle_says() -> None:
+def test_tshark_still_agrees_with_the_oracle_of_a_capture() -> None:
     version, lines = read_oracle()
     if tshark_version() != version:
         pytest.skip(f"the oracle is of {version}")

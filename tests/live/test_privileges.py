@@ -410,7 +410,7 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         give_directory(tmp_path / "file" / "tables", None)
 
 
-def test_unwritable_directory_error_says_what_to_do(
+def test_unwritable_directory_error_has_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_directory(tmp_path)

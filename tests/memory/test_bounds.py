@@ -181,7 +181,7 @@ def test_partitions_of_an_exchange_that_waits_for_a_name_count() -> None:
     assert held_size(exchange_with(1000)) - held_size(exchange_with()) >= 120_000
 
 
-def test_orphans_that_come_to_light_at_once_share_what_a_message_may_become() -> None:
+def test_orphans_flushed_at_once_share_the_budget_of_a_message() -> None:
     rows = [{"partition_index": number, "high_watermark": number} for number in range(50)]
     topics = [{"topic": "orders", "partitions": rows}]
     talk = conversation(has_acks=False)

@@ -90,18 +90,18 @@ def test_a_value_where_the_whole_has_none_is_wrong() -> None:
                 assert not holds(table, column.name, Value(0, None, NOTHING)), column.name
 
 
-def test_a_column_that_nobody_declared_must_be_right() -> None:
+def test_undeclared_columns_must_be_correct() -> None:
     assert not holds("exchanges", "a_new_column", Value(1, 2, NOTHING))
     assert holds("exchanges", "a_new_column", Value(None, 2, NOTHING))
 
 
-def test_what_is_declared_is_there_and_has_a_reason() -> None:
+def test_declared_exceptions_exist_and_have_a_reason() -> None:
     for (table, name), relation in RELATIONS.items():
         assert relation.reason
         assert name in {column.name for column in TABLES[table].columns} | {"exchange_id"}, name
 
 
-def test_only_what_describes_the_capture_is_left_alone() -> None:
+def test_only_columns_about_the_capture_are_exempt() -> None:
     """Columns that may have any value: a new one among them is to be thought about."""
     free = {key for key, relation in RELATIONS.items() if relation.holds is anything}
     of_exchanges = {name for table, name in free if table == "exchanges"}

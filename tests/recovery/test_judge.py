@@ -58,7 +58,7 @@ def test_every_talk_is_whole() -> None:
         }  # fmt: skip
 
 
-def test_nothing_is_wrong_with_what_is_found_in_a_clean_capture() -> None:
+def test_clean_capture_yields_only_correct_rows() -> None:
     verdict = judge(clean(), found_in_case(clean()))
     count = len(talk().truth)
     assert verdict == Verdict([], Counter(true=count, right=count))
@@ -140,7 +140,7 @@ def test_holes_that_are_not_counted_are_found() -> None:
     assert kinds(judge(case, found)) == {"balance"}
 
 
-def test_what_a_lost_packet_held_is_explained_and_the_rest_is_right() -> None:
+def test_lost_packet_affects_only_its_own_exchanges() -> None:
     true = talk().truth[3]
     assert true.response is not None
     wires = [

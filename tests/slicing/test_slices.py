@@ -276,7 +276,7 @@ def test_nothing_chosen_is_said_and_writes_nothing(
     assert "no exchanges for a slice: read 1318 packets" in capsys.readouterr().err
 
 
-def test_slice_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slice_reports_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["slice", str(QUICKSTART), "--where", "latency_ns > 1e9"]
     assert run([*words, "-o", str(tmp_path / "a.pcapng")]) == 0
     told = capsys.readouterr().err
@@ -304,7 +304,7 @@ def test_a_slice_goes_to_stdout_too(tmp_path: Path, capfdbinary: Any) -> None:
         ([str(CAPTURES / "README.md")], "not a pcap or pcapng file"),
     ],
 )
-def test_what_cannot_be_is_an_error(
+def test_impossible_arguments_are_an_error(
     words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = 1 if reason.startswith("not a pcap") else 2

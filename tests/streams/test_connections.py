@@ -171,7 +171,7 @@ def test_a_reset_closes() -> None:
         (TALK, -1),
     ],
 )
-def test_who_sends_the_first_fin_or_reset_ends_a_connection(
+def test_sender_of_the_first_fin_or_reset_ends_the_connection(
     talk: Conversation, direction: int
 ) -> None:
     assert read(talk).connection.ended_by == direction
@@ -304,7 +304,7 @@ def test_when_there_are_too_many_the_longest_silent_ends() -> None:
     assert len(streams.connections) == 31
 
 
-def test_the_end_of_the_capture_ends_what_is_open() -> None:
+def test_end_of_capture_closes_open_connections() -> None:
     streams = Streams()
     for segment in syns(3):
         streams.feed(segment)

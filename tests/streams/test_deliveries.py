@@ -107,7 +107,7 @@ def test_any_segments_give_events_that_keep_the_laws(
 
 
 @given(st.lists(SEGMENTS, max_size=40), st.integers(0, 2000), st.integers(0, 2000))
-def test_what_is_held_never_exceeds_the_limits(
+def test_buffered_bytes_never_exceed_the_limits(
     fields: list[tuple[bool, int, int, int, int, int, bytes, int, int]], each: int, in_all: int
 ) -> None:
     streams = Streams(max_held=each, max_held_in_all=in_all, max_connections=1)

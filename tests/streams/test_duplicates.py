@@ -147,7 +147,7 @@ def test_only_the_latest_segments_are_remembered_each_of_its_stream() -> None:
 
 
 @pytest.mark.parametrize("is_v6", [False, True])
-def test_a_capture_that_shows_every_packet_twice_measures_what_one_that_shows_it_once_does(
+def test_duplicated_packets_do_not_change_measurements(
     is_v6: bool,
 ) -> None:
     talk = conversation(is_v6=is_v6, has_acks=False)

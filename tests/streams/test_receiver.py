@@ -103,7 +103,7 @@ def test_of_two_copies_the_first_is_kept_and_the_disagreement_told() -> None:
     ]
 
 
-def test_what_is_held_wins_over_what_comes_later() -> None:
+def test_buffered_bytes_win_over_later_copies() -> None:
     talk = conversation(has_acks=False).client(b"ab", b"CD", b"ef")
     reading = read(talk.repeat(4, b"xxcdef").lose(4))
     assert texts(reading.events) == ["xx", "CD", "ef"]
@@ -202,7 +202,7 @@ def test_the_limit_on_all_connections_together_is_paid_by_the_one_that_reaches_i
     assert texts(streams.finish()) == ["gap of 500", "b" * 500]
 
 
-def test_what_is_held_does_not_keep_the_capture_buffer_alive() -> None:
+def test_buffered_bytes_do_not_keep_the_capture_buffer_alive() -> None:
     segments = conversation(has_acks=False).client(b"one", b"two").lose(4).segments()
     streams = Streams()
     for segment in segments:
@@ -320,7 +320,7 @@ def test_pieces_that_were_given_out_are_let_go() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=60))
-def test_what_is_held_is_given_out_once_and_in_order(parts: list[tuple[int, int]]) -> None:
+def test_buffered_bytes_are_delivered_once_and_in_order(parts: list[tuple[int, int]]) -> None:
     held = ReassemblyBuffer(ReassemblyBudget(1 << 20))
     there: dict[int, int] = {}
     gone = 0

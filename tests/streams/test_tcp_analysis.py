@@ -46,7 +46,7 @@ def test_a_clean_conversation_has_no_symptoms() -> None:
     assert read(talk) == ({}, {})
 
 
-def test_what_the_receiver_acknowledged_was_lost_by_the_capture() -> None:
+def test_acknowledged_missing_bytes_were_lost_by_the_capture() -> None:
     talk = conversation().client(b"one", b"seven", b"three")
     assert read(talk.lose(6)) == ({"missing_bytes": 5, "capture_lost_bytes": 5}, {})
 
@@ -63,7 +63,7 @@ def test_of_a_hole_that_is_acknowledged_in_part_only_the_part_is_the_captures_lo
     assert client == {"missing_bytes": 5, "capture_lost_bytes": 2}
 
 
-def test_what_the_snaplen_cut_off_is_neither() -> None:
+def test_bytes_cut_by_the_snaplen_count_as_neither() -> None:
     talk = conversation().client(b"seven bytes").cut(4)
     assert read(talk) == ({"missing_bytes": 7, "missing_cut_bytes": 7}, {})
 

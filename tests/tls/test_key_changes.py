@@ -103,7 +103,7 @@ def test_early_data_that_is_not_decrypted_is_a_gap_and_a_problem(label: bytes, r
 
 
 @pytest.mark.parametrize("name", ["early-data", "early-data-rejected"])
-def test_whatever_is_lost_around_early_data_nothing_wrong_comes_out(name: str) -> None:
+def test_losses_around_early_data_never_yield_wrong_bytes(name: str) -> None:
     talk = recorded(name)
     whole = say(conversation(has_acks=False), talk.flights).split(40)
     for lost in range(4, len(whole.packets_sent) + 1):

@@ -209,7 +209,7 @@ def test_the_library_takes_key_logs(talk: Talk, tmp_path: Path) -> None:
     assert sum(batch.num_rows for _, batch in kdissect.Run(str(path), options)) > 0
 
 
-def test_without_the_package_a_key_log_is_an_error_that_says_what_to_install(
+def test_key_log_without_the_package_is_an_error_that_names_the_extra(
     talk: Talk, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.pcapng"

@@ -139,7 +139,7 @@ def test_first_bytes_that_are_too_few_wait_for_more(size: int) -> None:
         assert plain.facts is None
 
 
-def test_what_is_not_tls_passes_by_as_it_is() -> None:
+def test_plaintext_passes_unchanged() -> None:
     said = conversation()
     for is_client, frame in TURNS:
         said = said.client(frame) if is_client else said.broker(frame)
