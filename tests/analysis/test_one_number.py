@@ -211,3 +211,23 @@ def problems(page: Page) -> None:
 
 
 CHECKS = (apis, totals, clients, topics, errors, network, connections, problems)
+
+
+def test_a_comparison_has_the_percentiles_of_latency(tmp_path: Path) -> None:
+    """Each side's p50 and p99 of `compare` are those of `latency` with the side's condition."""
+    kdissect.write("captures/quickstart.pcapng", tmp_path / "tables")
+    tables, halves = tmp_path / "tables", ("request_packet % 4 < 2", "request_packet % 4 >= 2")
+    found = kdissect.compare(tables, before=halves[0], after=halves[1], unchanged=True)
+    sides = [
+        by_name(kdissect.analyse("latency", tables, where=half).to_arrow().to_pylist(), "api")
+        for half in halves
+    ]
+    compared = 0
+    for row in found.to_arrow().to_pylist():
+        if row["measure"] != "latency" or row["what"] not in ("p50", "p99"):
+            continue
+        for side, name in zip(sides, ("before", "after"), strict=True):
+            if row["api"] in side and row[name] is not None:
+                assert abs(side[row["api"]][f"{row['what']}_ns"] - row[name]) <= 1, row
+                compared += 1
+    assert compared >= 10
