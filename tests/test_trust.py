@@ -131,11 +131,15 @@ SQL = re.compile(r"\b(SELECT|FROM|WHERE|CREATE\s+(?:TEMP\s+)?(?:VIEW|TABLE)|INSE
 # SQL that is made of such, paths quoted by `kdissect.sql.files`, and conditions of users that
 # `kdissect.sql.conditions` has checked. A text from the wire or from a file is none of these.
 IN_SQL = {
+    "analysis/engines/chosen_rows.py": {
+        "EVERY", "broker", "chosen", "columns", "condition", "joined", "one", "places", "prefix",
+        "row", "rows", "same",
+    },
     "analysis/engines/duckdb_sources.py": {
         "columns_sql", "files", "of_dataset(name, tap)", "scanned(name, tap)", "selected",
     },
     "analysis/engines/duckdb_tables.py": {
-        "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
+        "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
         "source_of(name, places)", "where",
     },
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
