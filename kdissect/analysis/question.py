@@ -70,8 +70,8 @@ class Question(NamedTuple):
     `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
     question's own dimensions. `turns` are options that select another question. `derived` are
     columns of exchanges that the question works out for others, which a condition over exchanges
-    would lose: it belongs to the answer. `joined` are columns by which the exchanges differ that
-    the question joins, such as those of producers and consumers. `severities` has a column and the
+    would lose: it belongs to the answer.
+    `severities` has a column and the
     severity of its values, for --fail-on. `summing`, where there is one, says what comes before
     the rows.
     """
@@ -86,6 +86,5 @@ class Question(NamedTuple):
     dimensions: tuple[Column, ...] = ()
     turns: tuple[Turn, ...] = ()
     derived: tuple[str, ...] = ()
-    joined: tuple[str, ...] = ()
     severities: "tuple[str, Mapping[str, str]] | None" = None
     summing: Summing | None = None

@@ -145,15 +145,7 @@ def analyse(
 
 def check_derived(question: Question, where: str) -> None:
     """Raise InvalidArgument for a condition that would exclude rows that the analysis needs."""
-    names = columns_in(where)
-    if lost := sorted(names & set(question.joined)):
-        own = [column.name for column in question.columns]
-        instead = f"say --having {where!r}" if names <= set(own) else f"it has {', '.join(own)}"
-        raise InvalidArgument(
-            f"--where {where!r}: {question.name} joins exchanges of several clients, and a "
-            f"condition over {lost[0]} would lose a part of them; {instead}"
-        )
-    if lost := sorted(names & set(question.derived)):
+    if lost := sorted(columns_in(where) & set(question.derived)):
         raise InvalidArgument(
             f"--where {where!r}: {question.name} works out {lost[0]} of exchanges that do not say "
             f"it, so a condition over exchanges would lose them; say --having {where!r}"

@@ -246,5 +246,4 @@ QUESTION: Final = Question(
         "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_time_ns",
     ),
     derived=("group_id",),
-    joined=("client_id", "client_ip", "connection_id", "sasl_user", "broker"),
 )
