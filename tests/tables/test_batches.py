@@ -204,3 +204,10 @@ def test_times_keep_their_nanoseconds_in_pandas() -> None:
     assert str(frame["request_start"].dtype) == "datetime64[ns, UTC]"
     assert frame["request_start"][0].value == START
     assert str(frame["client_id"].dtype) == "category"
+
+
+@pytest.mark.parametrize("index", [2, -1, 1 << 31, -(1 << 31)])
+@pytest.mark.parametrize("others", [[], [0, int(NULL), 1]])
+def test_an_index_of_no_text_is_refused(index: int, others: list[int]) -> None:
+    with pytest.raises(pa.ArrowIndexError):
+        dictionary(np.array([*others, index]), ["a", "b"])
