@@ -1,6 +1,7 @@
 """The wheel that `make` takes from dist/, and the units that setup.py compiles."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -232,7 +233,28 @@ def test_a_container_is_started_with_options_that_there_are(name: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the steps are shell scripts")
 def test_the_steps_of_the_container_are_scripts_that_a_shell_reads() -> None:
-    for name, shell in (("build", "sh"), ("final", "sh"), ("net-raw", "sh"), ("chroot", "bash")):
+    for name, shell in (
+        ("build", "sh"),
+        ("final", "sh"),
+        ("net-raw", "sh"),
+        ("size", "sh"),
+        ("chroot", "bash"),
+    ):
         script = ROOT / "deploy" / "container" / name
         assert script.stat().st_mode & 0o111, f"{name} is not executable"
         subprocess.run([shell, "-n", script], check=True)
+
+
+def test_an_image_that_is_larger_than_the_limit_is_not_built(tmp_path: Path) -> None:
+    """The last step measures all files; a du that is found first stands in for a large image."""
+    steps = (ROOT / "Containerfile").read_text()
+    assert re.findall(r"^RUN .*/container/size (\d+) ", steps, re.M) == ["400"]
+    program = tmp_path / "du"
+    for megabytes, code in ((400, 0), (401, 1)):
+        program.write_text(f"#!/bin/sh\nprintf '{megabytes}\\t/\\n'\n")
+        program.chmod(0o755)
+        done = subprocess.run(
+            [ROOT / "deploy" / "container" / "size", "400"],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (code, f"{megabytes} MB of files, at most 400\n")

@@ -8,6 +8,9 @@ Each environment is a new virtual environment with the wheel in it:
               line of the documentation and of --help; a missing extra must be named in one line
     oldest    a drawn line of each command (all with --all), with the oldest versions that
               pyproject.toml allows
+    surroundings  base in unusual environments, directories and locales, under other options of
+              Python (tools/surroundings.py)
+    first     base, with the commands of docs/first-five-minutes.md and their outputs
     others    one extra, installed by the very command that base printed, and the lines it is for
 
 Expected: exit code 0 (2 where an extra is missing) and no traceback.
@@ -37,7 +40,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tools import quick_java
+from tools import first_minutes, quick_java, surroundings
 from tools.installed_lines import (
     Line,
     documented_lines,
@@ -68,7 +71,8 @@ TRIGGERS: Final = {
     ): "kdissect show captures/telemetry-4.3.1.pcapng --where \"api = 'PushTelemetry'\"",
     ("notebooks",): "python run_notebooks.py notebooks/*.ipynb",
 }
-ENVIRONMENTS: Final = ("base", "oldest", *("+".join(extras) for extras in TRIGGERS))
+OF_BASE: Final = ("surroundings", "first")
+ENVIRONMENTS: Final = ("base", "oldest", *OF_BASE, *("+".join(extras) for extras in TRIGGERS))
 # Prints the commands of the program, or of a group of it.
 LIST: Final = """
 import sys
@@ -292,6 +296,11 @@ def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | No
     stage = Stage(ROOT, place)
     base = Environment("base", place, python, stage)
     base.install(wheel)
+    of_base = [name for name in only if name in OF_BASE]
+    held = [check_one(name, base, base, [], wheel, python) for name in of_base]
+    only = [name for name in only if name not in OF_BASE]
+    if not only:
+        return all(held)
     stage.add_tables(base.bin / "kdissect")
     lines = oldest = all_lines(base)
     if seed is not None and "oldest" in only:
@@ -300,7 +309,7 @@ def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | No
     with stage.collector.running():
         spark = with_extras(("spark", "java"), base, place, python, wheel)
         add_dataset(stage, spark)
-        held = [
+        held += [
             check_one(name, base, spark, oldest if name == "oldest" else lines, wheel, python)
             for name in only
         ]
@@ -339,6 +348,11 @@ def check_one(
     place, stage = base.place.parent, base.stage
     if name == "base":
         return report(base, run_all(base, lines), begin)
+    if name == "surroundings":
+        capture = stage.files / "broker.pcapng"
+        return surroundings.report(base.bin, capture, base.place / name, base.variables)
+    if name == "first":
+        return first_minutes.report(base.bin, base.place / name)
     if name == "oldest":
         oldest = Environment("oldest", place, python, stage)
         oldest.install("--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PAGES: Final = ("README.md", "docs/*.md")
-PRINTED: Final = "command-line.md"  # it repeats --help, which the program itself is asked for
+# One repeats --help, which the program itself is asked for; tools.first_minutes runs the other.
+PRINTED: Final = ("command-line.md", "first-five-minutes.md")
 # A command line in a code block: indented or after `$ `, perhaps with sudo or fed by a pipe.
 COMMAND: Final = re.compile(
     r"^(?:\$ |    +)(?P<line>(?:sudo )?(?:kdissect |[^|]*\| *kdissect ).*)$"
@@ -42,7 +43,7 @@ class Line(NamedTuple):
 def documented_lines(root: Path) -> list[Line]:
     """The command lines in README.md and docs/, without what explains them behind."""
     pages = [page for pattern in PAGES for page in sorted(root.glob(pattern))]
-    return [line for page in pages if page.name != PRINTED for line in _lines_of(page, root)]
+    return [line for page in pages if page.name not in PRINTED for line in _lines_of(page, root)]
 
 
 def _lines_of(page: Path, root: Path) -> Iterator[Line]:
