@@ -1,5 +1,6 @@
 """Starts of frames, and traffic that is not Kafka."""
 
+import itertools
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from kdissect.exchanges.protocol_detection import first_of
 from kdissect.framing.frame_search import Window
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
+from tests.seeds import SEED
 from tests.test_delivery import packets_of, session
 
 MSS = 1448
@@ -211,6 +213,53 @@ def test_no_client_id_hides_a_client(api: str, version: int, client: str) -> Non
     assert protocols(found) == ["kafka"]
     assert [row["api"] for row in found.rows] == [api] * 3
     assert {row["outcome"] for row in found.rows} == {"answered"}
+
+
+ADDRESSES = bytes([10, 0, 0, 9, 10, 0, 0, 1, 200, 1, 35, 132])
+PROXY_HEADERS = (
+    b"PROXY TCP4 10.0.0.9 10.0.0.1 51201 9092\r\n",
+    b"PROXY UNKNOWN\r\n",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + ADDRESSES,
+    b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13" + ADDRESSES + b"\x03\0\x04abcd",
+)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_nor_does_it_behind_a_proxy_however_the_header_is_cut(number: int) -> None:
+    draw = random.Random(f"{SEED} {number}")
+    client, header = draw.choice(CLIENTS), draw.choice(PROXY_HEADERS)
+    first = header + request("ApiVersions", 0, 0, client_id=client)
+    cuts = {0, *draw.sample(range(1, len(first)), draw.randint(0, 4)), len(first)}
+    if draw.random() < 0.5:
+        cuts.add(len(header))  # as HAProxy sends it
+    edges = sorted(cuts)
+    talk = conversation()
+    for start, end in itertools.pairwise(edges):
+        talk = talk.client(first[start:end])
+    talk = talk.broker(response("ApiVersions", 0, 0))
+    for number in (1, 2):
+        talk = talk.client(request("ApiVersions", 0, number, client_id=client))
+        talk = talk.broker(response("ApiVersions", 0, number))
+    found = found_in(talk)
+    assert protocols(found) == ["kafka"], f"seed {SEED}"
+    assert [row["outcome"] for row in found.rows] == ["answered"] * 3
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_nor_on_a_connection_from_before_the_capture(number: int) -> None:
+    """It is recognized by the first request with a body that is a segment by itself."""
+    draw = random.Random(f"{SEED} {number}")
+    client = draw.choice([one for one in CLIENTS if len(one) <= 256])
+    first = draw.randrange(1 << 20, 1 << 30)
+    talk = conversation()
+    for number in range(first, first + 5):
+        talk = talk.client(request("Heartbeat", 4, number, client_id=client, group_id="workers"))
+        talk = talk.broker(response("Heartbeat", 4, number))
+    found = found_in(talk.start_late(5))
+    assert protocols(found) == ["kafka"], f"seed {SEED}"
+    rows = [(row["api"], row["correlation_id"], row["outcome"]) for row in found.rows]
+    assert rows == [("Heartbeat", number, "answered") for number in range(first + 1, first + 5)]
 
 
 def test_a_client_id_that_is_no_text_hides_no_client() -> None:

@@ -139,7 +139,7 @@ class Synchronized:
         state.spoken_high |= known.spoken_high
         state.probed |= known.probed
         state.broker_side_by = known.broker_side_by
-        state.has_proxy_header = known.has_proxy_header
+        state.proxy_header_size = known.proxy_header_size
         state.proxied_ip = known.proxied_ip
         state.proxied_port = known.proxied_port
         state.refusal = known.refusal

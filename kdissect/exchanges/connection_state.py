@@ -176,7 +176,7 @@ class ConnectionState:
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
-        "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
+        "is_unproved", "refused", "refusal", "proxy_header_size", "proxied_ip", "proxied_port",
         "repeats_ids", "by_id", "vendor", "last_response_steps", "misses_answers", "newest_fetch",
     )  # fmt: skip
 
@@ -224,7 +224,7 @@ class ConnectionState:
         self.is_unproved: bool = False
         self.refused: i64 = 0
         self.refusal: Problem | None = None
-        self.has_proxy_header: bool = False
+        self.proxy_header_size: i64 = 0  # 0 without one
         self.proxied_ip = b""
         self.proxied_port: i64 = NULL
         # Directions examined by the detector, as bits.

@@ -86,6 +86,18 @@ class LayoutFit:
         is_telling = len(data) == size and size - header.body_offset >= TELLING_SIZE
         return found if is_telling else min(found, PLAUSIBLE)
 
+    def with_any_client(self, data: bytes) -> i64:
+        """EXACT for a whole request with a body to speak of, whatever its client id; else NOT."""
+        self.steps += FIT_STEPS
+        try:
+            header = read_request_header(data)
+            plans = self._layouts(header.api_key, header.api_version, False)
+        except DecodeError:
+            return NOT
+        if header.client_id_size <= 0 or len(data) - header.body_offset < TELLING_SIZE:
+            return NOT
+        return EXACT if self._best(plans, data, header.body_offset, len(data)) == EXACT else NOT
+
     def is_exact(self, data: bytes) -> bool:
         """Return whether a whole request decodes to its last byte, with any client id.
 

@@ -190,7 +190,7 @@ class Exchanges:
             left += state.old.end()
             self._take_problems(state.old)
         if state.protocol in ("", "other"):
-            known = "proxy" if state.has_proxy_header else state.protocol
+            known = "proxy" if state.proxy_header_size else state.protocol
             state.protocol = protocol_without_kafka(connection, known)
         end_login(state)
         return left, state

@@ -124,7 +124,8 @@ class ProtocolDetector(Probe):
 
         The first frame starts there, if only because it must start somewhere.
         """
-        has_hole = window.position != 0
+        # Behind a header that came alone the window begins with the first frame.
+        has_hole = window.position != 0 and window.position != state.proxy_header_size
         start = window.start
         if state.protocol == "" and not has_hole:
             start = behind_proxy_header(state, direction, window)
@@ -132,7 +133,7 @@ class ProtocolDetector(Probe):
                 return start
         state.probed |= 1 << direction
         is_client = state.request_direction == direction
-        is_start = connection.start_seen[direction] or (state.has_proxy_header and is_client)
+        is_start = connection.start_seen[direction] or (state.proxy_header_size > 0 and is_client)
         seen = window.seen_from(start)
         is_start = is_start and not has_hole and seen > start
         if state.protocol == "" and not state.is_told:
@@ -243,7 +244,7 @@ class ProtocolDetector(Probe):
 
 def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) -> i64:
     """Index behind a PROXY header, if any; WAIT for the rest of it, or for the next bytes."""
-    if state.has_proxy_header:
+    if state.proxy_header_size > 0:
         return window.start
     # Bytes of a hole are zeros here, and carry no information.
     seen = window.seen_from(window.start)
@@ -254,7 +255,7 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
         return window.start
     if header.size == INCOMPLETE:
         return window.wait(window.start, window.end + 1)
-    state.has_proxy_header = True
+    state.proxy_header_size = header.size
     state.proxied_ip = header.client_address
     if header.client_address:
         state.proxied_port = header.client_port

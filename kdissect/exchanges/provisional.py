@@ -23,7 +23,7 @@ def until_now(
     if session is not None:
         note_tls(exchanges, copy, session)
     if copy.protocol in ("", "other"):
-        seen = "proxy" if copy.has_proxy_header else copy.protocol
+        seen = "proxy" if copy.proxy_header_size else copy.protocol
         copy.protocol = protocol_without_kafka(connection, seen)
     copy.login.end(False, not copy.misses_answers, copy.protocol == KAFKA_PROTOCOL)
     return copy
@@ -38,7 +38,7 @@ def copy_fields(known: ConnectionState, copy: ConnectionState) -> None:
     copy.misses_answers = known.misses_answers
     copy.software_name = known.software_name
     copy.software_version = known.software_version
-    copy.has_proxy_header = known.has_proxy_header
+    copy.proxy_header_size = known.proxy_header_size
     copy.proxied_ip = known.proxied_ip
     copy.proxied_port = known.proxied_port
     login = Login()

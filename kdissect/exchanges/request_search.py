@@ -15,6 +15,9 @@ TRUST is enough, but only where a frame ends with its segment: frames inside a r
 in Kafka) end anywhere. Where that cannot be seen, because no more comes or is held, the other
 points must suffice; at a hole, only with the connection's client or at a segment's start.
 
+A client id that is no printable text is believed where the frame is a segment by itself and decodes
+to its last byte: a client may choose its id so that nothing else would find it.
+
 Many guesses lead to the same frames. The results for a frame, and for the chain behind it, are
 cached for each window (`Judge`), so that no byte is read again for each guess.
 
@@ -226,6 +229,9 @@ class Judge:
         layout_fit = self.layout_fit
         before = layout_fit.steps
         fit = layout_fit.request_in(window.data, at + 4, stop, size)
+        is_whole = stop == at + 4 + size
+        if fit == NOT and is_whole and window.is_start(at) and stop in window.ends:
+            fit = layout_fit.with_any_client(window.data[at + 4 : stop])
         window.work += layout_fit.steps - before
         may_be_either = fit != NOT and not self.is_known_side
         if may_be_either and layout_fit.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
