@@ -118,7 +118,7 @@ def differences(bin_directory: Path, place: Path) -> list[str]:
     return [
         f"$ {each.step.command}\n{shown(each)}"
         for each in taken
-        if each.code != each.step.code or masked(shown(each)) not in masked(said)
+        if each.code != each.step.code or masked(shown(each)).rstrip() not in masked(said)
     ]
 
 
