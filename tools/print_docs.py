@@ -38,12 +38,12 @@ TWINS = {
     "compare": ("kdissect.compare", "two-captures-compared"),
     "live": ("kdissect.watch", "live"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
-    "top": ("kdissect.live.counting.meters.Meters", "what-goes-on-now"),
+    "top": ("kdissect.live.counting.meters.Meters", "current-traffic"),
 }
 
 
 def analysis_page() -> str:
-    """The page as it is, with the columns and options of each question printed into it."""
+    """Insert the columns and options of each question into the page."""
     text = (DOCS / "analysis.md").read_text(encoding="utf-8")
     for question in (*QUESTIONS.values(), comparison.QUESTION):
         start, stop = f"<!-- {question.name}: start -->", f"<!-- {question.name}: stop -->"
@@ -54,11 +54,11 @@ def analysis_page() -> str:
 
 
 def summary_page() -> str:
-    """The page as it is, with the ids of findings printed into it, the worst first."""
+    """Insert the ids of findings into the page, the worst first."""
     before, after = "<!-- findings: start -->", "<!-- findings: stop -->"
     text = (DOCS / "summary.md").read_text(encoding="utf-8")
     head, _, rest = text.partition(before)
-    lines = ["| id | said when | what to do | more |", "|---|---|---|---|"]
+    lines = ["| id | reported when | what to do | more |", "|---|---|---|---|"]
     for id_, kind in KINDS.items():
         command = f"`kdissect {kind.command}`" if kind.command else ""
         lines.append(f"| `{id_}` | {kind.says} | {kind.next} | {command} |")
@@ -84,7 +84,7 @@ def tables_page() -> str:
         "",
         "Printed from `kdissect/tables/schemas.py` by `make docs`; do not edit.",
         "",
-        "The same columns come out of the library, of `kdissect table` and into Parquet files.",
+        "The library, `kdissect table` and Parquet files have the same columns.",
         "Times are `timestamp[ns, UTC]` of the capture clock, durations `int64` nanoseconds. Text",
         "is dictionary-encoded. Missing values are null.",
         "",
@@ -96,7 +96,7 @@ def tables_page() -> str:
 
 
 def table_section(table: Table) -> list[str]:
-    asked = "" if table.is_default else " Made only when asked for."
+    asked = "" if table.is_default else " Written on request only."
     lines = [f"## {table.name}", "", f"A row is {table.row}.{asked}", ""]
     lines += ["| column | type | unit | meaning |", "|---|---|---|---|"]
     for column in table.columns:
@@ -111,12 +111,11 @@ def command_line_page() -> str:
         "",
         "Printed from the commands' own help by `make docs`; do not edit.",
         "",
-        "Data goes to stdout, everything else to stderr. Exit codes: 0 answered, also by",
-        "no rows; 1 something could not be read or written; 2 the command line is wrong; 3 what",
-        "`--fail-on` names was found; 130 interrupted (what had been read is shown). A reader of",
-        "stdout that goes away is success.",
+        "Data goes to stdout, everything else to stderr. Exit codes: 0 success, even without",
+        "rows; 1 something could not be read or written; 2 invalid command line; 3 `--fail-on`",
+        "matched; 130 interrupted (the results so far are shown). A closed stdout is no error.",
         "",
-        "What is printed here is `--help-all`; `--help` is a screen.",
+        "This page shows `--help-all`; `--help` is a summary that fits a screen.",
         "",
         "## kdissect",
         "",

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 COLUMNS: Final = (
-    Column("follower", INT32, "", "broker that was waited for last (acks=all)"),
+    Column("follower", INT32, "", "follower that replicated last (acks=all)"),
     Column("exchanges", INT64, "", "produce requests"),
-    Column("slow", INT64, "", "those at or above `all_p99`"),
+    Column("slow", INT64, "", "requests at or above `all_p99`"),
     Column("p50_ns", INT64, "ns", "p50 of latency"),
     Column("p99_ns", INT64, "ns", "p99 of latency"),
     Column("max_ns", INT64, "ns", "max of latency"),
     Column("all_p99_ns", INT64, "ns", "p99 of latency, whichever follower was last"),
     Column("queue_p99_ns", INT64, "ns", "p99 of queue"),
     Column("replication_p50_ns", INT64, "ns", "p50 from the request to that fetch"),
-    Column("replication_p99_ns", INT64, "ns", "p99 of it"),
-    Column("replication", SHARE, "", "its share of all latency"),
+    Column("replication_p99_ns", INT64, "ns", "p99 from the request to that fetch"),
+    Column("replication", SHARE, "", "share of all latency until that fetch"),
     Column("answer_p99_ns", INT64, "ns", "p99 from that fetch to the response"),
-    Column("given_up", INT64, "", "those answered when the follower had fallen out of sync"),
+    Column("given_up", INT64, "", "requests answered after the follower fell out of sync"),
     Column("records", INT64, "", "records"),
     Column("failed", INT64, "", "requests with an error in the response"),
-    Column("unanswered", INT64, "", "requests without the response they asked for"),
+    Column("unanswered", INT64, "", "requests without the expected response"),
 )
 CHOICES: Final = (
     "acks", "client", "client_ip", "user", "broker", "topic", "partition", "connection",

@@ -42,28 +42,28 @@ COLUMNS: Final = (
     Column("risk", TEXT, "", f"the worst that applies: {'; '.join(RISKS)}"),
     Column(
         "rhythm", TEXT, "",
-        "of commits: each delivery (soon after it), timer (as auto-commit does), irregular, few or "
-        f"never; or {SHARED}, which has none",
+        "timing of commits: each delivery (soon after it), timer (as auto-commit does), irregular, "
+        f"few or never; {SHARED}: no commits",
     ),
-    Column("commits", INT64, "", "commits that were answered without an error"),
+    Column("commits", INT64, "", "commits that succeeded"),
     Column("interval_p50_ns", INT64, "ns", "median time between two commits"),
     Column("committed", INT64, "", "offset of the last commit"),
-    Column("delivered_to", INT64, "", "offset behind the last record that was fetched or skipped"),
-    Column("uncommitted", INT64, "", "offsets between the two: read again by the next owner"),
+    Column("delivered_to", INT64, "", "offset after the last record fetched or skipped"),
+    Column("uncommitted", INT64, "", "offsets between these two, which the next owner reads again"),
     Column(
         "exposed_max", INT64, "",
-        "most offsets delivered and not committed, just before a commit: what a crash repeats",
+        "largest number of delivered, uncommitted offsets before a commit: repeated after a crash",
     ),
     Column(
         "ahead_max", INT64, "",
-        "most offsets that a commit was beyond what had been delivered, of clients that fetched",
+        "largest distance of a commit beyond the delivered offset, of clients that fetched",
     ),
     Column(
         "redelivered", INT64, "",
-        "offsets delivered again to the group, whichever member; of a share group those that "
-        "brokers say were delivered before",
+        "offsets delivered again to any member of the group; of a share group, by the delivery "
+        "counts of brokers",
     ),
-    Column("failed_commits", INT64, "", "commits refused or not answered"),
+    Column("failed_commits", INT64, "", "commits that failed or were unanswered"),
     Column("last_error", TEXT, "", "last error of a commit"),
     Column("clients", INT64, "", "client ids that fetched or committed"),
     Column("first_commit", TIME, "", "first commit; of a share group, fetch with records"),

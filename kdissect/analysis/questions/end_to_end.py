@@ -39,15 +39,21 @@ CHOICES: Final = (
     "window",
 )  # fmt: skip
 COLUMNS: Final = (
-    Column("since", TEXT, "", "produce (its request was seen) or batch time (producer's clock)"),
-    Column("batches", INT64, "", "batches that were delivered, once a group"),
-    Column("backlog", INT64, "", "those that were produced before the group's first fetch there"),
-    Column("records", INT64, "", "records in them; null: in wrappers that were not unpacked"),
+    Column(
+        "since", TEXT, "", "start of the time: produce (captured) or batch time (producer's clock)"
+    ),
+    Column("batches", INT64, "", "delivered batches, counted once per group"),
+    Column(
+        "backlog", INT64, "", "batches produced before the group's first fetch of the partition"
+    ),
+    Column(
+        "records", INT64, "", "records of the batches; null for wrappers that were not unpacked"
+    ),
     *[
         Column(f"{name}_ns", INT64, "ns", f"{name} from produce to consume")
         for name in (*PERCENTILES, "max")
     ],
-    Column("produce_p99_ns", INT64, "ns", "p99 of the part to the answer of the produce request"),
+    Column("produce_p99_ns", INT64, "ns", "p99 of the part until the response to the producer"),
     Column("fetch_p99_ns", INT64, "ns", "p99 of the part from there to the end of the fetch"),
 )
 LIVE: Final = Option("live", FLAG, False, "Without the backlog that a group started with.")

@@ -30,7 +30,7 @@ OWN: Final = (
     Column("topic", TEXT, "", "topic concerned, or its id"),
     Column("partition", INT32, "", "partition concerned"),
     Column("group", TEXT, "", "group concerned, or that of the request"),
-    Column("resource", TEXT, "", "other thing concerned: config, user, member, transaction"),
+    Column("resource", TEXT, "", "other resource concerned: config, user, member, transaction"),
     Column("path", TEXT, "", "field of the response that has the code"),
 )
 DEFAULT_BY: Final = ("error", "api")
@@ -38,14 +38,15 @@ BY: Final = by_option(DEFAULT_BY, [column.name for column in OWN])
 COLUMNS: Final = (
     Column("errors", INT64, "", "error codes in responses"),
     Column("exchanges", INT64, "", "exchanges with them"),
-    Column("clients", INT64, "", "client ids that met them"),
-    Column("is_retriable", BOOL, "", "clients may try again; null where the row has both kinds"),
+    Column("clients", INT64, "", "client ids that received them"),
+    Column("is_retriable", BOOL, "", "clients may retry; null where the row has both kinds"),
     Column("first_seen", TIME, "", "first response with one"),
     Column("last_seen", TIME, "", "last response with one"),
     Column("partitions", INT64, "", "topic-partitions concerned"),
     Column("first_packet", INT64, "", "frame number of the first response with one"),
-    Column("message", TEXT, "", "message beside the code; where there are several, one of them"),
-    Column("advice", TEXT, "", "what it means and what to do; null for a row of several errors"),
+    Column("message", TEXT, "",
+        "error message sent with the code; one of them if there are several"),
+    Column("advice", TEXT, "", "meaning and remedy; null for a row of several errors"),
 )  # fmt: skip
 
 

@@ -44,26 +44,27 @@ QUIET: Final = Option(
     "Errors of a partition this far apart, with successes between, are different failovers.",
 )  # fmt: skip
 COLUMNS: Final = (
-    Column("started", TIME, "", "first error, or first request of a client that left unanswered"),
+    Column("started", TIME, "", "first error, or first request that was left unanswered"),
     TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
     Column("access", TEXT, "", "produce, fetch (consumers), replicate (followers) or metadata"),
     Column("cause", TEXT, "", "first error, or unanswered"),
-    Column("blackout_ns", INT64, "ns", "until the first success of any client; null: none seen"),
-    Column("failing_ns", INT64, "ns", "from the first error to the last"),
+    Column("blackout_ns", INT64, "ns",
+        "time until the first success of any client; null: none captured"),
+    Column("failing_ns", INT64, "ns", "time from the first error to the last"),
     Column(
         "slowest_client_ns", INT64, "ns",
-        "longest that a client took from its first error to its own next success",
+        "longest time of a client from its first error to its next success",
     ),
     Column("old_broker", TEXT, "", "broker of the last success before"),
     Column("new_broker", TEXT, "", "broker of the first success after"),
-    Column("errors", INT64, "", "errors, and requests that clients left unanswered"),
-    Column("clients", INT64, "", "clients that met them"),
-    Column("unrecovered", INT64, "", "clients of those without a success after it"),
+    Column("errors", INT64, "", "errors, and requests left unanswered"),
+    Column("clients", INT64, "", "clients that received them"),
+    Column("unrecovered", INT64, "", "those clients that had no success afterwards"),
     Column("refused_by", TEXT, "", "broker of the first error"),
     Column("last_success", TIME, "", "last success before the first error"),
-    Column("first_packet", INT64, "", "frame number of the first error or request left behind"),
-    Column("success_packet", INT64, "", "frame number of the first success's response"),
+    Column("first_packet", INT64, "", "frame number of the first error or unanswered request"),
+    Column("success_packet", INT64, "", "frame number of the first successful response"),
 )  # fmt: skip
 
 

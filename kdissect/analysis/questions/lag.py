@@ -22,30 +22,33 @@ COLUMNS: Final = (
     GROUP_ID,
     Column("topic", TEXT, "", "topic"),
     Column("partition", INT32, "", "partition"),
-    Column("window", TIME, "", "start of the time window; the rest is how it stood at its end"),
-    Column("lag", INT64, "", "records that are not committed: end_offset - committed_offset"),
-    Column("lag_time_ns", INT64, "ns", "since when the first of them waits; null: not known"),
-    Column("undelivered", INT64, "", "records that no member got: end_offset - delivered_offset"),
-    Column("undelivered_time_ns", INT64, "ns", "since when the first of them waits"),
-    Column("uncommitted", INT64, "", "got, not committed: delivered_offset - committed_offset"),
-    Column("end_offset", INT64, "", "end of the partition, the highest that was seen so far"),
-    Column("end_by", TEXT, "", "what said so: fetch (high watermark), produce (a given offset)"),
+    Column("window", TIME, "", "start of the time window; the other columns are as of its end"),
+    Column("lag", INT64, "", "uncommitted records: end_offset - committed_offset"),
+    Column("lag_time_ns", INT64, "ns", "age of the oldest of them; null: not known"),
+    Column("undelivered", INT64, "",
+        "records not delivered to a member: end_offset - delivered_offset"),
+    Column("undelivered_time_ns", INT64, "ns", "age of the oldest of them"),
+    Column("uncommitted", INT64, "",
+        "delivered, not committed: delivered_offset - committed_offset"),
+    Column("end_offset", INT64, "", "end of the partition, the highest seen so far"),
+    Column("end_by", TEXT, "", "its source: fetch (high watermark), produce (assigned offset)"),
     Column("committed_offset", INT64, "", "last committed offset"),
     Column(
         "committed_by", TEXT, "",
-        "OffsetCommit, OffsetFetch (a client read it), TxnOffsetCommit (valid if it committed)",
+        "OffsetCommit, OffsetFetch (read by a client), TxnOffsetCommit (its transaction committed)",
     ),
     Column(
         "delivered_offset", INT64, "",
-        "end of what the last fetch response brought, or where a member fetched since",
+        "offset after the last fetch response, or the fetch offset of a member since then",
     ),
     Column(
         "held_back", INT64, "",
-        "records that open transactions keep from members that read what is committed: high "
-        "watermark - last stable offset in the last fetch response",
+        "records that open transactions keep from read_committed members: high watermark - last "
+        "stable offset, in the last fetch response",
     ),
     Column("client_id", TEXT, "", "client id of the last commit or fetch"),
-    Column("since", TEXT, "", "lag_time is by: produce (seen), batch time (producer's clock)"),
+    Column("since", TEXT, "",
+        "source of lag_time: produce (captured), batch time (producer's clock)"),
 )  # fmt: skip
 ROW: Final = ("group_id", *PARTITION)
 BY_FETCH: Final = "fetch"

@@ -28,8 +28,8 @@ PARTS: Final = ("upload", "queue", "service", "wait", "work", "download", "throt
 MEASURES: Final = ("latency", *PARTS)
 
 COLUMNS: Final = (
-    Column("requests", INT64, "", "all exchanges, also those that nothing answered"),
-    Column("exchanges", INT64, "", "answered exchanges, of which the percentiles are"),
+    Column("requests", INT64, "", "all exchanges, unanswered ones included"),
+    Column("exchanges", INT64, "", "answered exchanges: those in the percentiles"),
     *[
         Column(f"{name}_ns", INT64, "ns", f"{name} of the measure (`of`, latency)")
         for name in (*PERCENTILES, "max")
@@ -37,7 +37,7 @@ COLUMNS: Final = (
     *[Column(f"{part}_p99_ns", INT64, "ns", f"p99 of {part}") for part in PARTS],
     Column("waited", SHARE, "", "long-poll share: wait as a share of all latency"),
     Column("retransmitted", INT64, "", "exchanges with retransmitted segments"),
-    Column("retransmitted_p99_ns", INT64, "ns", "p99 of the measure of those"),
+    Column("retransmitted_p99_ns", INT64, "ns", "p99 of the measure, of these exchanges"),
     Column("rtt_p50_ns", INT64, "ns", "median of the connections' TCP round trips"),
 )
 OF: Final = Option("of", TEXT, "latency", "Measure of the percentiles.", MEASURES)

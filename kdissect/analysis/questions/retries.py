@@ -14,38 +14,39 @@ if TYPE_CHECKING:
 SENT_AGAIN: Final = "sent again"
 ACKS: Final = next(column for column in EXCHANGES.columns if column.name == "acks")
 COLUMNS: Final = (
-    Column("first_sent", TIME, "", "first packet of the first try"),
+    Column("first_sent", TIME, "", "first packet of the first attempt"),
     PRODUCER_CLIENT,
     TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
-    Column("cause", TEXT, "", "first error; unanswered; or sent again: no error, and yet again"),
-    Column("tries", INT64, "", "times that the batch was sent"),
-    Column("ended", TEXT, "", "ok, the error, unanswered or unknown (acks=0): the last try"),
+    Column("cause", TEXT, "", "first error; unanswered; or sent again: retried without an error"),
+    Column("tries", INT64, "", "attempts: how often the batch was sent"),
+    Column("ended", TEXT, "",
+        "outcome of the last attempt: ok, error, unanswered, unknown (acks=0)"),
     Column(
         "until_success_ns", INT64, "ns",
-        "from the first try to the answer without an error, of the last try that has one",
+        "time from the first attempt to the response of the last attempt that succeeded",
     ),
     Column(
         "next_success_ns", INT64, "ns",
-        "from the first try until a later request of the client, with whatever batch, was answered "
-        "without an error for the partition",
+        "time from the first attempt to the next successful response to the client for the "
+        "partition, of any batch",
     ),
-    Column("copies", INT64, "", "offsets that brokers gave the batch: 2 is twice in the log"),
+    Column("copies", INT64, "", "offsets that brokers assigned to it; 2: it is in the log twice"),
     Column("records", INT64, "", "records of the batch"),
-    Column("is_retriable", BOOL, "", "clients may try again after the error; null without one"),
+    Column("is_retriable", BOOL, "", "clients may retry after the error; null without one"),
     ACKS,
     Column(
         "matched_by", TEXT, "",
-        "how tries were known to be of one batch: sequence, checksum; null: not",
+        "how attempts were matched to the batch: sequence, checksum; null: not matched",
     ),
     Column("producer_id", INT64, "", "producer id; null without idempotence"),
     Column("producer_epoch", INT32, "", "its epoch"),
     Column("base_sequence", INT32, "", "sequence number of the batch's first record"),
     CLIENT_IP,
-    Column("broker", TEXT, "", "broker of the first try"),
-    Column("last_broker", TEXT, "", "broker of the last try"),
-    Column("first_packet", INT64, "", "frame number of the first try"),
-    Column("last_packet", INT64, "", "frame number of the last try"),
+    Column("broker", TEXT, "", "broker of the first attempt"),
+    Column("last_broker", TEXT, "", "broker of the last attempt"),
+    Column("first_packet", INT64, "", "frame number of the first attempt"),
+    Column("last_packet", INT64, "", "frame number of the last attempt"),
 )  # fmt: skip
 
 

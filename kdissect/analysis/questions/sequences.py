@@ -22,17 +22,17 @@ COLUMNS: Final = (
     Column("producer_epoch", INT16, "", "its epoch"),
     TOPIC_OR_ID,
     Column("partition", INT32, "", "partition"),
-    Column("batches", INT64, "", "batches, by their first sequence number"),
+    Column("batches", INT64, "", "batches, identified by their first sequence number"),
     BATCH_RECORDS,
-    Column("repeated", INT64, "", "tries of a batch after its first"),
+    Column("repeated", INT64, "", "repeated attempts of a batch"),
     Column("reordered", INT64, "", "batches first sent after one with a larger number"),
-    Column("missing", INT64, "", "numbers between the first and the last that were not seen"),
-    Column("out_of_order_errors", INT64, "", "OUT_OF_ORDER_SEQUENCE_NUMBER answers"),
-    Column("duplicate_errors", INT64, "", "DUPLICATE_SEQUENCE_NUMBER answers"),
+    Column("missing", INT64, "", "numbers between the first and the last that were not captured"),
+    Column("out_of_order_errors", INT64, "", "responses with OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    Column("duplicate_errors", INT64, "", "responses with DUPLICATE_SEQUENCE_NUMBER"),
     Column("first_sequence", INT32, "", "smallest number"),
     Column("last_sequence", INT32, "", "number of the last record"),
     Column("first_sent", TIME, "", "first batch"),
-    Column("last_sent", TIME, "", "last try of the last batch"),
+    Column("last_sent", TIME, "", "last attempt of the last batch"),
 )  # fmt: skip
 
 

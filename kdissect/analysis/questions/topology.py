@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 COLUMNS: Final = (
-    Column("source", TEXT, "", "where records come from: the client id, or the topic"),
-    Column("target", TEXT, "", "where they go: the topic, or the client id"),
+    Column("source", TEXT, "", "source of the records: a client id or a topic"),
+    Column("target", TEXT, "", "destination: a topic or a client id"),
     Column("direction", TEXT, "", "produces, consumes, or replicates (a broker that fetches)"),
-    Column("records", INT64, "", "records that went over the edge; null when that is not known"),
-    Column("bytes", INT64, "bytes", "the same, as batches on the wire"),
-    Column("groups", TEXT, "", "groups in which the client is a member while it consumes"),
+    Column("records", INT64, "", "records along the edge; null: not known"),
+    Column("bytes", INT64, "bytes", "bytes of their batches on the wire"),
+    Column("groups", TEXT, "", "groups of which the client is a member"),
     Column("software", TEXT, "", "library, see clients"),
-    Column("failed", INT64, "", "partitions of exchanges that were answered with an error"),
+    Column("failed", INT64, "", "partitions with an error in the response"),
     Column("exchanges", INT64, "", "exchanges that name the topic"),
     Column("partitions", INT64, "", "partitions of the topic"),
     FIRST_REQUEST,

@@ -39,28 +39,28 @@ TIMEOUT: Final = Option(
 COLUMNS: Final = (
     Column("transactional_id", TEXT, "", "transactional id"),
     PRODUCER_CLIENT,
-    Column("started", TIME, "", "first request that adds to it"),
+    Column("started", TIME, "", "first request of the transaction"),
     Column(
         "outcome", TEXT, "",
         "hanging, open, timed out, taken over, aborted, committed, ended or refused",
     ),
     Column(
         "duration_ns", INT64, "ns",
-        "until the answer that ends it, else the broker's time in the marker, else the capture's "
-        "end",
+        "time until the response that ends it, else the broker's time in the marker, else the end "
+        "of the capture",
     ),
-    Column("idle_ns", INT64, "ns", "of open ones: since its last request"),
+    Column("idle_ns", INT64, "ns", "time since its last request, if it is open"),
     Column(
         "timeout_ns", INT64, "ns",
         "transaction.timeout.ms of the producer; null when it began before the capture",
     ),
-    Column("ended_by", TEXT, "", "client id that ended it"),
+    Column("ended_by", TEXT, "", "client id of the request that ended it"),
     Column("partitions", INT64, "", "topic-partitions written to"),
     Column("batches", INT64, "", "batches"),
     BATCH_RECORDS,
     Column("group_id", TEXT, "", "group whose offsets it commits"),
-    Column("errors", INT64, "", "answers with errors"),
-    Column("last_error", TEXT, "", "the last of those"),
+    Column("errors", INT64, "", "responses with errors"),
+    Column("last_error", TEXT, "", "last error"),
     Column("producer_id", INT64, "", "producer id"),
     Column("producer_epoch", INT16, "", "its epoch"),
     CLIENT_IP,
