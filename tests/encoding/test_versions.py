@@ -22,7 +22,7 @@ DOCUMENTS = (
     staging.NAMES_DOCUMENT,
     task_results.DOCUMENT,
 )
-# Number of the document → its version → fingerprint of its encoding.
+# Number of the document → its current version → fingerprint of its encoding.
 FINGERPRINTS: dict[int, dict[int, int]] = {
     1: {12: 0x9A73427E},
     2: {9: 0xF39209AE},
@@ -39,7 +39,7 @@ def test_a_changed_encoding_has_a_new_version(document: Document) -> None:
     known = FINGERPRINTS[document.number]
     assert known.get(document.version) == found, (
         f"The encoding of document {document.number} ({document.name}) changed: raise its version, "
-        f"now {document.version}, and add the new one to FINGERPRINTS with {found:#010x}"
+        f"now {document.version}, and put the new one in FINGERPRINTS with {found:#010x}"
     )
 
 
