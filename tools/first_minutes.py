@@ -27,6 +27,7 @@ STEP: Final = re.compile(r"```console\n\$ (.*)\n(?s:.*?)```\n(?:\nExit code (\d+
 # What differs from one installation to another.
 PYTHON: Final = re.compile(r"Python 3\.\d+\.\d+")
 LONGEST: Final = 110  # of a line on the page
+SECONDS: Final = "120"  # of a step; pip may have to fetch everything
 
 
 class Step(NamedTuple):
@@ -75,7 +76,8 @@ def take(steps: Iterable[Step], place: Path, variables: Mapping[str, str]) -> li
     for step in steps:
         before, begin = _cpu(), time.monotonic()
         done = subprocess.run(
-            ["bash", "-c", step.command], cwd=place, env=dict(variables), check=False, text=True,
+            ["timeout", "-k", "5", SECONDS, "bash", "-c", step.command],
+            cwd=place, env=dict(variables), check=False, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         seconds = time.monotonic() - begin
