@@ -7,17 +7,17 @@ from benchmarks.causes.table import DRAWN, HALVES, HELD_BACK, QUIET
 
 HEAD = """# Causes
 
-Real incidents of real Kafka clusters, staged one by one, and what the page says first. Printed by
-`python -m benchmarks.causes score DIR --docs docs/causes.md`; [how they are staged and
+Real incidents of real Kafka clusters, staged one by one, and the first finding of each summary.
+Printed by `python -m benchmarks.causes score DIR --docs docs/causes.md`; [how they are staged and
 scored](../benchmarks/README.md#causes).
 
 """
 
 # The score that counts is that of rules not tuned to the half.
 FIRST_SCORES = {
-    DRAWN: "Seed 526. At its first score, before any rule was changed by it: cause first in 73 of "
+    DRAWN: "Seed 526. First score, before any rule was changed because of it: cause first in 73 of "
     "75 (97.3%); in the first 3 in 74 (98.7%); captures with a false problem: 2.",
-    HELD_BACK: "At its first score, before any rule was changed by it: cause first in 64 of 75 "
+    HELD_BACK: "First score, before any rule was changed because of it: cause first in 64 of 75 "
     "(85.3%); in the first 3 in 67 (89.3%); captures with a false problem: 2.",
 }
 

@@ -343,7 +343,7 @@ QUIETS = (
         Variant(MIDDLE, "one", options=TINY[2]), Variant(NEW, "one", RDKAFKA, options=TINY[1]),
         Variant(OLD, "one", RDKAFKA, options=TINY[0]),
     )),
-    Quiet("quiet-tiny-read", "A consumer of what is there", tiny_read, (
+    Quiet("quiet-tiny-read", "A consumer of existing records", tiny_read, (
         Variant(NEW, "one"), Variant(OLD, "one"), Variant(MIDDLE, "one", RDKAFKA),
     )),
     Quiet("quiet-scripts", "Topics created, altered and deleted by a script", scripts, (
@@ -372,7 +372,7 @@ QUIETS = (
     Quiet("quiet-share", "A share group that accepts all", shared, (
         Variant(NEW, "share", views=(View("part:0.5-1"), View("client:{stem}-sharer-1"))),
     )),
-    Quiet("quiet-restarts", "Brokers are shut down in order and started again", planned_restarts, (
+    Quiet("quiet-restarts", "Brokers are shut down cleanly and restarted", planned_restarts, (
         Variant(NEW, "three", views=(View("client:{stem}-"),)), Variant(MIDDLE, "three"),
     )),
     Quiet("quiet-moves", "Leaders are moved by an administrator", leaders_moved, (
@@ -381,7 +381,7 @@ QUIETS = (
     Quiet("quiet-logins", "Users who log in with SASL", logged_in, (
         Variant(NEW, "sasl"), Variant(OLD, "sasl", RDKAFKA),
     )),
-    Quiet("quiet-deployment", "Clients are deployed anew", clients_restart, (
+    Quiet("quiet-deployment", "Clients are redeployed", clients_restart, (
         Variant(NEW, "one"), Variant(MIDDLE, "one", RDKAFKA), Variant(OLD, "one"),
     )),
     Quiet("quiet-catch-up", "A new group reads an old topic and catches up", catch_up, (

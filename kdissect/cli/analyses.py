@@ -35,7 +35,7 @@ HAVING: Final = option(
     "--having",
     group=ROWS,
     metavar="SQL",
-    help="Only answer rows that meet this SQL condition. Its names are the answer's columns.",
+    help="Only result rows that meet this SQL condition over the result's columns.",
 )
 
 

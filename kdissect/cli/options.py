@@ -145,7 +145,7 @@ def decoding(command: F) -> F:
             group=CAPTURE,
             multiple=True,
             metavar="ADDRESS:PORT",
-            help="Take this address as a broker in any case; repeatable.",
+            help="Always treat this address as a broker; repeatable.",
         ),
         option(
             "--decode-as",
@@ -206,7 +206,7 @@ def selecting(command: F) -> F:
             shell_complete=completed_list(columns_of_where),
             metavar="SQL",
             help="Only rows that meet this SQL condition. Its names are those of the table, or of "
-            "`exchanges` where a question is asked.",
+            "`exchanges` for analyses.",
         ),
     ):
         command = one(command)

@@ -56,7 +56,7 @@ LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "retries": (ANALYSES, "Which batches failed or were sent again?"),
         "failovers": (ANALYSES, "Which partitions were not available, how long?"),
         "delivery": (ANALYSES, "Which producers may lose or repeat records?"),
-        "sequences": (ANALYSES, "Where do sequence numbers repeat or lack?"),
+        "sequences": (ANALYSES, "Where do sequence numbers repeat or skip?"),
         "transactions": (ANALYSES, "Which transactions hang or were aborted?"),
         "health": (ANALYSES, "Which connections lose, stall or fail?"),
     },

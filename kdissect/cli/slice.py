@@ -92,8 +92,8 @@ def command(
     """Write the packets of chosen exchanges of the captures FILE... as a capture.
 
     Request and response with all segments between their first and last packet, the start of the
-    connection (handshake, ApiVersions, SASL), and an answer that names topics which are known by
-    id only: what Wireshark and kdissect need to decode them. TLS, and exchanges that are not whole
+    connection (handshake, ApiVersions, SASL), and a response that names topics known by id
+    only: everything that Wireshark and kdissect need to decode them. TLS, and exchanges not whole
     in the capture, come with their whole connection. --before, --after and --context are about the
     same connections. In pcapng each packet has a comment that says which frame of which file it
     was. Docs: export.md.

@@ -81,12 +81,12 @@ def command(
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
-    """Make a span of each exchange of the captures FILE... (OpenTelemetry, OTLP).
+    """Export the exchanges of the captures FILE... as OpenTelemetry spans (OTLP).
 
-    From the first byte of the request to the last of the response, with an error's name as status.
-    A Produce whose records say which span they were sent in (header traceparent) is put below it;
-    with several of those, and of what is fetched, the span links to them. Exporting twice gives the
-    same ids. Without --endpoint, nothing is sent over the network. Docs: export.md.
+    A span lasts from the first byte of the request to the last of the response, with an error's
+    name as status. A Produce whose records have one trace context (header traceparent) is a child
+    of that span; with several contexts, and for fetched records, the span links to them. Exporting
+    twice gives the same ids. Without --endpoint, nothing is sent over the network. Docs: export.md.
     """
     from kdissect.spans.exporting import Spans, send_spans
 

@@ -127,7 +127,7 @@ def dissect(
     default=MAX_BYTES,
     show_default=True,
     metavar="BYTES",
-    help="Limit on the captures of a batch, which has one at least.",
+    help="Size limit for the captures of a batch, which has at least one.",
 )
 @on_spark
 @JSON

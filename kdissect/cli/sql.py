@@ -64,7 +64,7 @@ def command(
     progress: bool | None,
     payload: bool,
 ) -> int:
-    """Answer one SELECT (DuckDB's SQL) over the tables of FILE...: captures, directories of tables,
+    """Run one SELECT (DuckDB's SQL) over the tables of FILE...: captures, directories of tables,
     datasets, live directories. Without QUERY it is read from stdin; on a terminal, a prompt opens.
 
     `kdissect tables` lists the tables and columns. Nothing else can be read, and nothing written:

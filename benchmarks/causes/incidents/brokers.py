@@ -207,7 +207,7 @@ AFTER_A_BROKER = (
 INCIDENTS = (
     Incident(
         "broker-pauses",
-        "{broker} stood still for 0.8 s, four times",
+        "{broker} was paused for 0.8 s, four times",
         ("broker-stalls",), (BROKER,), pauses,
         (
             Variant(MIDDLE, "three", views=(View("broker:127.0.0.2"), View("part:0.5-1"))),
@@ -217,7 +217,7 @@ INCIDENTS = (
     ),
     Incident(
         "only-broker-pauses",
-        "{broker}, the only broker, stood still for 1.2 s, three times",
+        "{broker}, the only broker, was paused for 1.2 s, three times",
         ("broker-stalls",), (BROKER,), single_pauses,
         (
             Variant(NEW, "one", views=(View("direction:responses", ids=()), View("part:0.4-1"))),
@@ -229,7 +229,7 @@ INCIDENTS = (
     ),
     Incident(
         "follower-pauses",
-        "Follower {broker} stood still for 0.7 s, four times: acks=all waited for it",
+        "Follower {broker} was paused for 0.7 s, four times: acks=all waited for it",
         ("produce-latency-slow-follower",), ("broker {broker}",), slow_follower,
         (
             Variant(NEW, "three", views=(View("broker:127.0.0.1"),)),
@@ -239,7 +239,7 @@ INCIDENTS = (
     ),
     Incident(
         "unclean-restarts",
-        "Brokers 1 and 2 were killed one after the other and started again",
+        "Brokers 1 and 2 were killed one after the other and restarted",
         ("failover-blackout", "broker-restarted"), (BROKER,), unclean_restarts,
         (
             Variant(MIDDLE, "three", views=(View("client:{stem}-"),)),
@@ -259,7 +259,7 @@ INCIDENTS = (
     ),
     Incident(
         "below-min-isr",
-        "{topic} needs three copies in sync and has two: acks=all is refused",
+        "{topic} needs three in-sync replicas and has two: acks=all is rejected",
         ("replicas-missing",), ("{topic}",), below_min_isr,
         (
             Variant(MIDDLE, "three", views=(View("client:{stem}-writer"), View("part:0.5-1"))),
@@ -276,14 +276,14 @@ INCIDENTS = (
     ),
     Incident(
         "lost-without-acks",
-        "The broker went down and {stem}-writer went on with acks=0: records were lost unnoticed",
+        "The broker went down and {stem}-writer continued with acks=0: records were lost unnoticed",
         ("acks-0-records-lost",), ("{stem}-writer",), lost_without_acks,
         (Variant(MIDDLE, "one"), Variant(NEW, "one", RDKAFKA)),
         also=AFTER_A_BROKER, is_notice=True,
     ),
     Incident(
         "disk-full",
-        "The disk of {broker} is full: KAFKA_STORAGE_ERROR, and it leaves",
+        "The disk of {broker} is full: KAFKA_STORAGE_ERROR, and it shuts down",
         ("error-KAFKA_STORAGE_ERROR", "failover-blackout", "broker-refuses-connections"),
         (BROKER, "KAFKA_STORAGE_ERROR"), disk_full,
         (Variant(NEW, "disk"), Variant(MIDDLE, "disk")),

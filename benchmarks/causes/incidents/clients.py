@@ -129,7 +129,7 @@ CLIENT = "{stem}-writer"
 INCIDENTS = (
     Incident(
         "linger-zero",
-        "Producer {stem}-writer sends each record in a request of its own",
+        "Producer {stem}-writer sends one record per request",
         ("single-record-batches",), (CLIENT,), linger_zero,
         (
             Variant(NEW, "one", views=(View("direction:requests"),)),
@@ -149,7 +149,7 @@ INCIDENTS = (
     ),
     Incident(
         "absent-topic",
-        "Client {stem}-lost asks again and again for topic {stem}-absent, which does not exist",
+        "Client {stem}-lost keeps requesting topic {stem}-absent, which does not exist",
         ("metadata-storm", "error-UNKNOWN_TOPIC_OR_PARTITION"), ("{stem}-lost", "{stem}-absent"),
         absent_topic,
         (
@@ -192,7 +192,7 @@ INCIDENTS = (
     ),
     Incident(
         "recompressed",
-        "The broker compresses all of {stem} anew, as compression.type of the topic wants gzip",
+        "The broker recompresses all of {stem}, as the topic's compression.type is gzip",
         ("broker-recompresses",), ("{stem}",), recompressed,
         (
             Variant(NEW, "one"),
@@ -203,14 +203,14 @@ INCIDENTS = (
     Incident(
         "idle-closes",
         "Broker {broker} closes connections that are idle for 3 s; producers that write every "
-        "4.5 s connect again each time",
+        "4.5 s reconnect each time",
         ("idle-connections-closed",), ("{broker}",), idle_closes,
         (Variant(NEW, "idle"), Variant(MIDDLE, "idle", RDKAFKA)),
         also=("connection-churn", "connections-reset"), is_notice=True,
     ),
     Incident(
         "deaf-listener",
-        "The broker advertises {address}, where nothing listens: bootstrap works, the rest not",
+        "The broker advertises {address}, where nothing listens: only bootstrap works",
         ("advertised-listener-unreachable", "broker-refuses-connections"), ("{address}",),
         deaf_listener,
         (

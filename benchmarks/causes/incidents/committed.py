@@ -26,17 +26,17 @@ def both(scenario: str, *clients: str, held_back: str = MIDDLE) -> tuple[Variant
 
 INCIDENTS = (
     Incident(
-        "slow-leader", "Broker 3, one of three leaders, stood still for 1 s, three times",
+        "slow-leader", "Broker 3, one of three leaders, was paused for 1 s, three times",
         ("broker-stalls",), ("127.0.0.3",), nothing, both("incident-slow-leader"),
         also=("broker-slow",),
     ),
     Incident(
-        "slow-follower", "Follower 3 stood still for 1 s, three times: acks=all waited for it",
+        "slow-follower", "Follower 3 was paused for 1 s, three times: acks=all waited for it",
         ("produce-latency-slow-follower",), ("broker 3",), nothing,
         both("incident-slow-follower"), also=("broker-stalls",),
     ),
     Incident(
-        "lagging-follower", "Broker 3 fell out of the replicas in sync: strict is refused",
+        "lagging-follower", "Broker 3 fell out of the replicas in sync: strict is rejected",
         ("replicas-missing",), ("strict-refused",), nothing, both("incident-lagging-follower"),
         also=("produce-latency-slow-follower",),
     ),
@@ -51,7 +51,7 @@ INCIDENTS = (
         also=("broker-refuses-connections", "requests-unanswered", "produce-sent-again"),
     ),
     Incident(
-        "lost-answers", "Answers to Produce were lost; without idempotence batches are in the log "
+        "lost-answers", "Produce responses were lost; without idempotence batches are in the log "
         "twice",
         ("duplicates-in-log",), ("java-plain",), nothing,
         both("incident-lost-answers", "java", "librdkafka"),
@@ -62,7 +62,7 @@ INCIDENTS = (
         ("network-makes-p99",), ("sensor-during",), nothing, both("incident-lossy-network"),
     ),
     Incident(
-        "killed-member", "Members of groups were killed; their partitions stood still until the "
+        "killed-member", "Members of groups were killed; their partitions stalled until the "
         "session ended",
         ("session-timeout",), ("tellers",), nothing,
         both("incident-killed-member", held_back=OTHER_NEW),

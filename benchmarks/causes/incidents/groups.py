@@ -211,7 +211,7 @@ INCIDENTS = (
     ),
     Incident(
         "flapping-member",
-        "Group {stem}-crew rebalances all the time: a member joins and leaves every second",
+        "Group {stem}-crew rebalances constantly: a member joins and leaves every second",
         ("rebalance-storm",), (GROUP,), flapping,
         (
             Variant(OLD, "one", views=(View("part:0.3-1"),)),
@@ -252,7 +252,7 @@ INCIDENTS = (
     ),
     Incident(
         "reset-to-latest",
-        "Group {stem}-late was beyond what {stem} still has, and went on at the end: records "
+        "Group {stem}-late fell behind the retention of {stem} and resumed at the end: records "
         "were skipped",
         ("offset-reset-skips-records", "error-OFFSET_OUT_OF_RANGE", "commit-skips-records"),
         ("{stem}",), reset_to_latest,
@@ -277,7 +277,7 @@ INCIDENTS = (
     ),
     Incident(
         "skipped-records",
-        "{stem}-reader committed beyond what group {stem}-late was given",
+        "{stem}-reader committed beyond the records delivered to group {stem}-late",
         ("commit-skips-records",), ("{stem}-late",), skips,
         (
             Variant(MIDDLE, "one", views=(View("client:{stem}-reader"),)),
@@ -314,7 +314,7 @@ INCIDENTS = (
     ),
     Incident(
         "coordinator-moves",
-        "{broker}, the coordinator of group {stem}-crew, went away; another took over after "
+        "{broker}, the coordinator of group {stem}-crew, failed; another took over after "
         "seconds",
         ("coordinator-moved", "failover-blackout", "broker-refuses-connections"), ("{broker}",),
         coordinator_moves,

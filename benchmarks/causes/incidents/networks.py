@@ -65,7 +65,7 @@ def unread(scene: Scene) -> None:
 INCIDENTS = (
     Incident(
         "far-client",
-        "Clients at {address} are far away from the broker: the network, not the broker",
+        "Clients at {address} are far from the broker: the network is slow, not the broker",
         ("round-trip-makes-latency", "network-makes-p99"), ("{address}",), far,
         (
             Variant(NEW, "network"),
@@ -83,15 +83,14 @@ INCIDENTS = (
     ),
     Incident(
         "backfill",
-        "{stem}-backfill-0 to -3 read an old topic as fast as the link allows; others wait",
+        "{stem}-backfill-0 to -3 read an old topic as fast as the link allows; other clients wait",
         ("client-fills-link", "client-dominates-traffic"), ("{stem}-backfill",), backfill,
         (Variant(NEW, "network"), Variant(MIDDLE, "network")),
         also=("network-makes-p99",), false=("broker-slow", "broker-stalls"),
     ),
     Incident(
         "receiver-stops-reading",
-        "{stem}-reader does not read what it was sent while it works between polls: its window "
-        "is full",
+        "{stem}-reader does not read from its connection between polls: its receive window is full",
         ("receiver-does-not-read",), ("{stem}-reader",), unread,
         (
             Variant(NEW, "one", views=(View("client:{stem}-reader"), View("part:0.3-1"))),

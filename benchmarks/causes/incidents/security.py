@@ -67,7 +67,7 @@ def throttled(scene: Scene) -> None:
 INCIDENTS = (
     Incident(
         "wrong-password",
-        "{stem}-writer logs in with a wrong password, again and again",
+        "{stem}-writer logs in with a wrong password, repeatedly",
         ("authentication-fails",), ("{stem}-writer",), wrong_password,
         (
             Variant(NEW, "sasl", views=(View("client:{stem}-writer"), View("part:0.4-1"))),

@@ -31,7 +31,7 @@ def stuck(scene: Scene) -> None:
 INCIDENTS = (
     Incident(
         "share-released",
-        "Share group {stem}-jobs gets the same records again: {stem}-releasing releases them",
+        "Share group {stem}-jobs receives the same records again: {stem}-releasing releases them",
         ("share-group-redelivers",), ("{stem}-jobs",), released,
         (
             Variant(NEW, "share", views=(View("part:0.4-1"),)),

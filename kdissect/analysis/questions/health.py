@@ -193,7 +193,7 @@ def of_exchanges(tables: Tables, connections: "ir.Table", by: Sequence[str]) -> 
 
 QUESTION: Final = Question(
     "health",
-    "Which connections lose, stall, fail or come again, and what of p99 does the network make?",
+    "Which connections lose data, stall, fail or reconnect, and how much of p99 is the network's?",
     ("connections", "exchanges"),
     COLUMNS,
     health,

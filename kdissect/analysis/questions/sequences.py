@@ -90,7 +90,7 @@ def numbered(tables: Tables) -> "ir.Table":
 
 QUESTION: Final = Question(
     "sequences",
-    "Where do the sequence numbers of idempotent producers repeat, lack or go back?",
+    "Where do sequence numbers of idempotent producers repeat, skip or go back?",
     ("connections", "exchanges", "partitions", "batches"),
     COLUMNS,
     sequences,
