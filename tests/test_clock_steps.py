@@ -138,7 +138,7 @@ def test_no_duration_is_negative_or_made_up_however_the_clock_is_set(tmp_path: P
                     assert 0 <= row[name] < HOUR_NS // 2, f"seed {seed}, {name}"
 
 
-def test_steps_are_told_up_to_a_number(tmp_path: Path) -> None:
+def test_clock_steps_are_reported_up_to_a_number(tmp_path: Path) -> None:
     packets = read_packets(NAME)
     back = [Step(at, -HOUR_NS, 2) for at in range(10, 10 + 4 * (REPORTED_STEPS + 20), 4)]
     found = tables_of(written(stepped(packets, *back), tmp_path / "many.pcap"))
@@ -199,7 +199,7 @@ def test_durations_after_a_clock_step_are_measured() -> None:
 
 
 @pytest.mark.parametrize("by_ns", [HOUR_NS, -HOUR_NS])
-def test_a_live_capture_says_the_same(by_ns: int, tmp_path: Path) -> None:
+def test_a_live_capture_reports_the_same(by_ns: int, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     source = random.Random(seed)
     packets = read_packets(NAME)

@@ -911,6 +911,6 @@ def test_any_bytes_give_rows_or_problems(
     assert all(problem["kind"] for problem in found.tables["problems"])
 
 
-def test_an_orphan_says_that_it_has_no_request() -> None:
+def test_an_orphan_is_marked_as_having_no_request() -> None:
     (orphan,) = found_in(conversation().broker(beaten(1))).exchanges
     assert orphan.status == NO_REQUEST

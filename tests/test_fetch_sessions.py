@@ -137,7 +137,7 @@ def test_partitions_may_come_in_any_order() -> None:
     assert offsets_of(found_in(talk))[2:] == [(1, 21), (0, 11)]
 
 
-def test_sessions_of_two_brokers_are_told_apart() -> None:
+def test_sessions_of_two_brokers_are_separate() -> None:
     sessions = FetchSessions()
     states = [ConnectionState(Connection(0, 0, flow, 0, 0)) for flow in (flow_to(1), flow_to(2))]
     for state in states:
@@ -201,7 +201,7 @@ ASKED = st.lists(st.tuples(NUMBERS, st.integers(0, 9)), max_size=8) | MANY
 
 
 @given(st.lists(st.tuples(st.booleans(), ASKED), max_size=6))
-def test_positions_are_those_named_last_in_whatever_order(
+def test_positions_are_those_named_last_in_any_order(
     requests: list[tuple[bool, list[tuple[int, int]]]],
 ) -> None:
     """A full fetch forgets the others, an incremental one does not."""

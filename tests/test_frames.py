@@ -263,7 +263,7 @@ def test_a_capture_that_starts_in_a_frame_skips_to_the_next() -> None:
     assert done.problems == [Problem("frames", "resync", text, START_NS, 1, 15, 1, -1, 0)]
 
 
-def test_where_no_frame_is_ever_found_one_problem_says_how_much_was_skipped() -> None:
+def test_without_any_frame_one_problem_has_the_skipped_bytes() -> None:
     done = cut(conversation().client(*[b"nothing to see here"] * 5), MarkProbe())
     assert done.counts == [((0, 0), (95, 0))]
     assert [(problem.kind, problem.bytes) for problem in done.problems] == [("no-resync", 95)]
@@ -285,7 +285,7 @@ def test_a_hole_to_the_very_end_of_a_body_leaves_the_next_frame_known() -> None:
     assert done.frames[0].end_time_ns == -1
 
 
-def test_a_cut_packet_still_says_when_the_frame_ended() -> None:
+def test_a_cut_packet_still_gives_the_end_of_the_frame() -> None:
     talk = conversation().client(frame(b"x" * 100), frame(b"y" * 100)).cut(40)
     done = cut(talk)
     assert done.rows == [Row(0, 0, b"x" * 36, 64, 4, 4), Row(0, 104, b"y" * 36, 64, 6, 6)]

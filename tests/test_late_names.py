@@ -88,7 +88,7 @@ def read_bodies(talk: Conversation, directory: Path) -> list[tuple[str, Any]]:
     return [(row["api"], json.loads(row["response"])) for row in rows]
 
 
-def test_a_name_that_comes_later_opens_what_came_before_in_the_same_order(tmp_path: Path) -> None:
+def test_a_late_name_decodes_delayed_records_in_order(tmp_path: Path) -> None:
     steps = [fetch(1), heartbeat(2), fetch(3), named(4), heartbeat(5), fetch(6)]
     late = read_bodies(talk_of(*steps), tmp_path)
     assert [api for api, _ in late] == [
@@ -111,7 +111,7 @@ def test_a_name_that_never_comes_ends_the_wait_with_the_capture(waits: str, tmp_
     assert "workers" in record["key"]
 
 
-def test_what_waits_has_a_limit_and_late_names_of_own_topics_are_a_problem() -> None:
+def test_delayed_exchanges_are_bounded_and_late_names_of_own_topics_are_a_problem() -> None:
     steps = [fetch(1), heartbeat(2), heartbeat(3), named(4), fetch(5)]
     enough, dissector = bodies(talk_of(*steps), waiting_limit=1 << 20)
     assert opened_keys(enough) == ["workers"] * 2
@@ -128,7 +128,7 @@ def test_what_waits_has_a_limit_and_late_names_of_own_topics_are_a_problem() -> 
     assert bodies(talk_of(fetch(1, OTHER_ID)), waiting_limit=0)[1].sink.problem_counts == {}
 
 
-def test_what_waits_is_freed_when_its_turn_comes() -> None:
+def test_delayed_exchanges_are_released_in_turn() -> None:
     steps = [fetch(1), *(heartbeat(number) for number in range(2, 50)), named(50), heartbeat(51)]
     exchanges = Exchanges()
     exchanges.keeps_frames = True

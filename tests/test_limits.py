@@ -61,7 +61,7 @@ def kinds_of(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", Limits._fields)
-def test_every_limit_is_reached_and_told_and_costs_no_more_than_it_must(name: str) -> None:
+def test_every_limit_is_reached_and_reported_at_bounded_cost(name: str) -> None:
     case = CASES[name]
     capture = case.capture()
     roomy = run(capture, Limits())

@@ -115,7 +115,7 @@ def test_an_authentication_that_fails_leaves_nothing_of_the_token() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_sasl_authenticate_tells_the_user(version: int) -> None:
+def test_sasl_authenticate_gives_the_user(version: int) -> None:
     talk = shake("PLAIN", version=1)
     talk = talk.client(request("SaslAuthenticate", version, 2, auth_bytes=PLAIN_TOKEN))
     talk = talk.broker(response("SaslAuthenticate", version, 2))
@@ -128,7 +128,7 @@ def test_sasl_authenticate_tells_the_user(version: int) -> None:
     assert_no_secrets(found)
 
 
-def test_sasl_authenticate_with_scram_tells_the_user() -> None:
+def test_sasl_authenticate_with_scram_gives_the_user() -> None:
     talk = shake("SCRAM-SHA-512", version=1)
     for number, token in enumerate(SCRAM_TOKENS, 2):
         talk = talk.client(request("SaslAuthenticate", 2, number, auth_bytes=token))
@@ -182,18 +182,18 @@ def test_a_raw_token_that_is_refused_ends_the_connection() -> None:
     assert sasl_of(found) == [("PLAIN", "alice", "failed", 1, "kafka")]
 
 
-def test_a_connection_without_sasl_says_none() -> None:
+def test_a_connection_without_sasl_has_no_mechanism() -> None:
     found = found_in(conversation().client(heartbeat(1)).broker(beaten(1)))
     assert sasl_of(found) == [(None, None, "none", 0, "kafka")]
 
 
-def test_api_versions_before_the_login_says_nothing_of_it() -> None:
+def test_api_versions_before_the_login_is_no_login() -> None:
     talk = shake("PLAIN", 1)
     talk = talk.client(request("ApiVersions", 0, 7)).broker(response("ApiVersions", 0, 7))
     assert sasl_of(found_in(talk)) == [("PLAIN", None, None, 0, "kafka")]
 
 
-def test_a_request_before_the_login_is_refused_and_says_nothing_of_it() -> None:
+def test_a_refused_request_before_the_login_is_no_login() -> None:
     talk = shake("GSSAPI", 1).client(heartbeat(2))
     talk = talk.broker(response("Heartbeat", 4, 2, error_code=34))
     assert sasl_of(found_in(talk)) == [("GSSAPI", None, None, 0, "kafka")]
@@ -275,7 +275,7 @@ def bearer(token: bytes, header: bytes = b"n,,") -> bytes:
         (bearer(b"a." + b"W" * 20_000 + b".c"), None),
     ],
 )
-def test_a_bearer_token_tells_its_subject_and_nothing_else(token: bytes, user: str | None) -> None:
+def test_a_bearer_token_gives_its_subject_and_nothing_else(token: bytes, user: str | None) -> None:
     for talk in (
         authenticate(shake("OAUTHBEARER", 1), 2, token),
         shake("OAUTHBEARER").client(sized(token)).broker(sized(b"")),

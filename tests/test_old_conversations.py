@@ -375,7 +375,7 @@ def test_a_topic_with_its_size_in_characters_keeps_its_row() -> None:
     assert found.column("kind", "problems") == ["leftover-request"]
 
 
-def test_a_connection_can_be_told_not_to_be_0_7() -> None:
+def test_a_connection_can_be_declared_not_to_be_0_7() -> None:
     found = found_in(whole_talk(), Exchanges(dialect=KAFKA))
     assert "kafka-0.7" not in protocols(found)
     assert all(status != "ok" for status in found.column("decode_status"))
@@ -469,7 +469,7 @@ def test_any_frames_give_rows_or_problems(dialect: int, said: list[tuple[bool, b
     assert sum(sizes) <= sum(len(frame) for is_client, frame in said if is_client)
 
 
-def test_crc_of_a_bad_payload_is_told(tmp_path: Path) -> None:
+def test_crc_of_a_bad_payload_is_reported(tmp_path: Path) -> None:
     bad = message(b"bad", crc=zlib.crc32(b"bad") ^ 1)
     talk = answered(
         asked(conversation(), fetch("a", 0)), fetched(SET + wrapper(SET) + bad + wrapper(bad))

@@ -173,7 +173,7 @@ def test_invalid_requests_are_reported(asked: Row, text: str) -> None:
         read(CAPTURE, **asked).to_arrow()
 
 
-def test_a_wrong_condition_is_said_where_there_are_no_rows() -> None:
+def test_a_wrong_condition_is_an_error_even_without_rows() -> None:
     empty = make_pcap([Captured(b"not a packet", 1)])
     assert read(io.BytesIO(empty), where="api = 'Fetch'").to_arrow().num_rows == 0
     with pytest.raises(KdissectError, match="no column 'no_such_column'; there are: capture,"):
@@ -214,7 +214,7 @@ def test_public_names_are_those_of_the_pipeline() -> None:
 # Sides
 
 
-def test_ports_and_brokers_are_told() -> None:
+def test_ports_and_brokers_are_configurable() -> None:
     talk = conversation().client(request("Heartbeat", 4, 1)).start_late(3)
     (row,) = rows_of("connections", io.BytesIO(talk.pcap()))
     assert row["broker_side_by"] == "port"
@@ -299,7 +299,7 @@ def test_stdin_is_a_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == rows_of("exchanges", columns=["exchange_id", "api", "latency_ns"])
 
 
-def test_progress_tells_the_bytes_that_were_read() -> None:
+def test_progress_reports_the_bytes_read() -> None:
     told: list[tuple[int, int | None]] = []
     run_all(CAPTURE, progress=lambda done, total: told.append((done, total)))
     size = Path(CAPTURE).stat().st_size

@@ -330,7 +330,7 @@ def test_whole_sessions_of_other_protocols_are_named_without_a_problem() -> None
 # Sides without a port that is known
 
 
-def test_between_two_high_ports_the_content_tells_the_broker() -> None:
+def test_between_two_high_ports_the_content_identifies_the_broker() -> None:
     talk = conversation(has_acks=False)
     for number in range(4):
         talk = talk.client(request("Heartbeat", 4, number, group_id="workers"))
@@ -388,7 +388,7 @@ def test_rules_of_other_ports_and_endpoints_change_nothing() -> None:
     assert asked(TALK, decode_as=rules) == ([("kafka", "syn", BROKER_PORT)], ["Heartbeat"])
 
 
-def test_a_rule_that_fits_both_sides_tells_no_side() -> None:
+def test_a_rule_that_fits_both_sides_identifies_no_broker() -> None:
     found = DecodeAs({50_000: "none", 9092: "kafka"}, {}).find(flow_of(TALK))
     assert (found.protocol, found.broker_side) == ("kafka", -1)
 
@@ -404,7 +404,7 @@ def test_configured_broker_side_wins_over_the_opener() -> None:
     assert asked(TALK, brokers=["10.0.0.1:50000"])[0][0][1:] == ("user", 50_000)
 
 
-def test_kafka_that_is_told_is_not_taken_for_something_else() -> None:
+def test_declared_kafka_is_not_taken_for_another_protocol() -> None:
     talk = conversation().client(b"HEAD / HTTP/1.1\r\n\r\n")
     assert asked(talk)[0] == [("http", "syn", BROKER_PORT)]
     found = kdissect.read(capture_of(talk), table="problems", decode_as=["9092=kafka"]).to_arrow()
@@ -427,7 +427,7 @@ def test_kafka_that_is_told_is_not_taken_for_something_else() -> None:
         (["10.0.0.9:1=tls", "10.0.0.9:1=none"], "10.0.0.9:1 cannot be both tls and none"),
     ],
 )
-def test_a_rule_that_is_none_is_told(rules: list[str], text: str) -> None:
+def test_an_invalid_rule_is_an_error(rules: list[str], text: str) -> None:
     with pytest.raises(KdissectError) as raised:
         parse_decode_as(rules)
     assert text in str(raised.value)

@@ -39,7 +39,7 @@ def test_a_start_inside_a_request_finds_the_next_one_wherever_it_starts(start: i
     assert kinds(found) <= Counter({"resync": 2})
 
 
-def test_the_bytes_skipped_before_the_first_frame_are_told() -> None:
+def test_the_bytes_skipped_before_the_first_frame_are_reported() -> None:
     found = found_in(pipelined(20, 3000).start_late(4))
     size = len(produce(1, bytes(3000)))
     (row,) = [row for row in found.tables["problems"] if row["bytes"] == size - MSS]

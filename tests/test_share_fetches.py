@@ -46,7 +46,7 @@ def test_a_long_poll_of_a_share_group_ends_with(name: str) -> None:
     assert (row["fetch_class"], row["wait_ns"], row["work_ns"]) == (fetch_class, *expected)
 
 
-def test_real_share_consumers_with_nothing_to_read_wait_for_what_they_asked() -> None:
+def test_idle_real_share_consumers_wait_for_their_max_wait() -> None:
     capture = "captures/share-groups-4.3.1.pcapng"
     found = kdissect.read(capture, table="exchanges").to_arrow().to_pylist()
     polls = [row for row in found if row["api"] == "ShareFetch"]
@@ -95,7 +95,7 @@ def test_records_that_came_before_are_counted(
 
 
 @pytest.mark.parametrize("capture", SHARED)
-def test_what_was_delivered_before_is_what_the_whole_messages_say(capture: Path) -> None:
+def test_redelivered_counts_match_the_whole_messages(capture: Path) -> None:
     """The bodies are read by other code."""
     counts = {}
     for row in kdissect.read(capture, table="bodies").to_arrow().to_pylist():

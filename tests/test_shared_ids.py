@@ -98,7 +98,7 @@ def test_a_request_sent_again_late_makes_no_orphans_of_responses_to_later_ones()
     assert {(1, "answered"), (3, "answered")} < set(outcomes)
 
 
-def test_where_nothing_is_lost_the_order_tells_whatever_a_response_holds() -> None:
+def test_without_loss_the_order_decides_for_any_response() -> None:
     asked = request("ListGroups", 1, 11)
     odd = response("ListGroups", 1, 11) + b"more"
     odd = (len(odd) - 4).to_bytes(4, "big") + odd[4:]

@@ -7,7 +7,7 @@ from kdissect.streams.events import Connection
 
 
 @pytest.mark.parametrize("key", range(2 * BITS_EACH))
-def test_an_api_that_is_spoken_is_told_from_all_others(key: int) -> None:
+def test_a_used_api_is_distinguished_from_all_others(key: int) -> None:
     state = ConnectionState(Connection(1, 0, bytes(12), 0, 1))
     note_spoken(state, key)
     assert [one for one in range(-2, 130) if has_spoken(state, one)] == [key]

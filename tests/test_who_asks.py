@@ -25,7 +25,7 @@ def told(api: str, version: int, columns: tuple[str, ...], **values: Any) -> tup
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", versions("EndTxn"))
-def test_the_end_of_a_transaction_says_which_end(version: int, is_commit: bool) -> None:
+def test_the_end_of_a_transaction_has_its_outcome(version: int, is_commit: bool) -> None:
     values: Row = {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 3}
     found = told("EndTxn", version, PRODUCER, **values, committed=is_commit)
     assert found == ("tx", 7, 3, is_commit)
@@ -73,7 +73,9 @@ def test_a_refused_producer_has_the_id_that_it_asked_with() -> None:
 
 @pytest.mark.parametrize("version", versions("Fetch"))
 @pytest.mark.parametrize(("replica", "shown"), [(3, 3), (0, 0), (-1, None)])
-def test_a_fetch_says_which_broker_it_is_of(version: int, replica: int, shown: int | None) -> None:
+def test_a_fetch_has_the_broker_of_its_replica_id(
+    version: int, replica: int, shown: int | None
+) -> None:
     values: Row = {"replica_id": replica}
     if version >= 15:
         values = {"replica_state": {"replica_id": replica}} if replica >= 0 else {}

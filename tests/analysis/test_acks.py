@@ -96,7 +96,7 @@ def test_followers_that_left_the_isr_before_the_response_were_waited_for(
     ]  # fmt: skip
 
 
-def test_who_comes_back_is_waited_for_again(tmp_path: Path) -> None:
+def test_a_returning_follower_is_waited_for_again(tmp_path: Path) -> None:
     exchanges = [
         produce(1, 100), follow(2, 2, 0.03), follow(3, 3, 0.05), produce(4, 30, 1.0),
         follow(5, 2, 1.01), produce(6, 90, 2.0), follow(7, 2, 2.01), follow(8, 3, 2.08),
@@ -138,7 +138,7 @@ def test_the_follower_that_makes_p99_comes_first(tmp_path: Path) -> None:
     assert rows[0]["replication"] == pytest.approx(396 / 400)
 
 
-def test_producers_can_be_told_apart(tmp_path: Path) -> None:
+def test_producers_are_grouped_by_chosen_columns(tmp_path: Path) -> None:
     exchanges = [produce(1, 5, client_id="a"), produce(2, 9, client_id="b", connection_id=2)]
     rows = asked(
         "acks", tmp_path, {"by": ["client", "broker"]}, exchanges=exchanges,

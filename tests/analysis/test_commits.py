@@ -140,7 +140,7 @@ def test_clients_that_speak_for_two_groups_fetch_for_none(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "name", ["quickstart", "basics-4.3.1", "cluster-4.3.1", "consumer-groups-4.3.1"]
 )
-def test_real_groups_committed_what_they_say(name: str) -> None:
+def test_real_groups_committed_the_offsets_in_their_logs(name: str) -> None:
     told: dict[tuple[str, str, int], int] = {}
     sidecar = tables_of_sidecar(name)
     for row in sidecar["commits"]:

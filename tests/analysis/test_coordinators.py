@@ -112,7 +112,7 @@ def test_less_than_that_is_no_finding(rows: list[Row]) -> None:
     assert moves(*rows) == []
 
 
-def test_of_a_connection_whose_broker_is_not_known_nothing_is_said() -> None:
+def test_connections_with_an_unknown_broker_give_no_coordinator() -> None:
     assert moves(*BEFORE, *beats(2, 4500), brokers=(1,)) == []
 
 

@@ -32,7 +32,7 @@ def risk(sent: Sent, directory: Path) -> str:
         (Sent().add(0, 0, sequence=0), "none"),
     ],
 )
-def test_the_worst_risk_is_told(sent: Sent, said: str, tmp_path: Path) -> None:
+def test_the_worst_risk_is_reported(sent: Sent, said: str, tmp_path: Path) -> None:
     assert risk(sent, tmp_path) == said
 
 

@@ -74,7 +74,7 @@ def test_a_row_of_several_errors_has_no_advice(tmp_path: Path) -> None:
     assert (row["errors"], row["is_retriable"], row["advice"]) == (2, None, None)
 
 
-def test_what_is_said_of_single_records_does_not_count(tmp_path: Path) -> None:
+def test_errors_of_single_records_do_not_count(tmp_path: Path) -> None:
     path = "responses[].partition_responses[].record_errors[].batch_index_error_message"
     errors = [error(1, TOO_LARGE, "a"), error(1, TOO_LARGE, "a", path=path, resource="record 0")]
     (row,) = asked("errors", tmp_path, exchanges=[exchange(1, "Produce")], errors=errors)

@@ -165,7 +165,7 @@ def test_a_fetch_that_waited_at_the_new_leader_already_means_no_blackout(tmp_pat
     assert [row[2] for row in served.shown(tmp_path)] == [0]
 
 
-def test_a_fetch_that_waited_at_the_broker_that_refuses_says_nothing(tmp_path: Path) -> None:
+def test_a_fetch_waiting_at_the_refusing_broker_is_ignored(tmp_path: Path) -> None:
     waited = {"wait_ns": 8 * MS}
     served = Served("Fetch").add(0, "A").add(0.993, "A", **waited).add(0.99, "A", FENCED, "q")
     served.add(9, "B")
@@ -179,7 +179,7 @@ def test_partitions_omitted_by_an_incremental_fetch_are_healthy(tmp_path: Path) 
     assert [row[2] for row in served.shown(tmp_path)] == [1000 * MS]
 
 
-def test_metadata_says_nothing_of_the_broker_that_answers(tmp_path: Path) -> None:
+def test_metadata_is_no_evidence_about_the_responding_broker(tmp_path: Path) -> None:
     served = Served("Metadata").add(0, "A", 5).add(1, "B")
     served.rows["partitions"][0] = {
         **served.rows["partitions"][0], "error": "LEADER_NOT_AVAILABLE",

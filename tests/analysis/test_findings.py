@@ -327,7 +327,7 @@ def test_normal_values_are_not_reported(evidence: str, row: Row) -> None:
     assert ids(judged(**{evidence: [row]})) == ["healthy"]
 
 
-def test_a_healthy_capture_says_so_in_one_sentence_with_numbers() -> None:
+def test_a_healthy_capture_is_one_sentence_with_numbers() -> None:
     fetch = api("Fetch", 900, 512.0, waited=0.97, work=Quantiles(MS, 2 * MS, 3 * MS, 3 * MS))
     found = judge(seen(api("Produce", 100, 12.0, with_errors=2), fetch))
     assert [(one.id, one.severity) for one in found] == [("healthy", NOTICE)]
@@ -348,7 +348,7 @@ def test_long_polls_are_no_slow_broker() -> None:
     )
 
 
-def test_the_network_is_told_when_it_loses() -> None:
+def test_network_loss_is_reported() -> None:
     row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
                  "retransmitted_segments": 4, "untroubled_p99_ns": 30 * MS}  # fmt: skip
     summary = made_summary(api("Produce"), network={"network_lost_bytes": 5000})
@@ -369,7 +369,7 @@ def test_the_network_is_told_when_it_loses() -> None:
         ("client-fills-link", {"clients": ["svc-8"]}, WARNING, 300, True),
     ],
 )
-def test_the_network_is_not_told_where_it_is_a_consequence(
+def test_network_loss_as_a_consequence_is_not_reported(
     other: str, concerns: dict[str, Any], severity: str, segments: int, is_said: bool
 ) -> None:
     network = Finding(
@@ -438,7 +438,7 @@ def test_a_storm_is_often_and_stops_a_tenth_of_the_time(row: Row, is_said: bool)
 
 
 @pytest.mark.parametrize(("batches", "is_said"), [(1_200, True), (1_199, False), (240, False)])
-def test_records_of_their_own_are_told_where_others_follow_soon(
+def test_single_record_batches_are_reported_when_others_follow_soon(
     batches: int, is_said: bool
 ) -> None:
     """Twenty a second, for a minute; four a second have nothing to be sent with."""
@@ -494,7 +494,7 @@ def test_receiver_that_does_not_read_is_not_a_network_problem(
     assert [one.id for one in found if one.severity != NOTICE] == ([id_] if id_ else [])
 
 
-def test_requests_without_an_answer_are_told_unless_the_cause_is() -> None:
+def test_unanswered_requests_are_reported_unless_their_cause_is() -> None:
     heartbeats = api("Heartbeat", 100, unanswered=5)
     assert ids(judge(seen(heartbeats))) == ["requests-unanswered"]
     assert ids(judge(seen(api("Heartbeat", 1000, unanswered=5)))) == ["healthy"]
@@ -511,7 +511,7 @@ def test_errors_of_a_failover_belong_to_it() -> None:
     assert ids(judged(errors=[error], failovers=[SAID[0][1]])) == ["failover-blackout"]
 
 
-def test_a_follower_that_is_late_is_told_rather_than_the_leader_that_waits_for_it() -> None:
+def test_a_late_follower_is_reported_rather_than_the_waiting_leader() -> None:
     acks = SAID[7][1]
     produce = SAID[6][1] | {"api": "Produce"}
     assert ids(judged(acks=[acks], slowest=[produce])) == ["produce-latency-slow-follower"]
@@ -553,7 +553,7 @@ def test_silence_that_a_follower_explains_too_is_no_problem_of_the_broker() -> N
         assert [one.severity for one in judged(slowest=[produce, other])] == [PROBLEM]
 
 
-def test_a_single_request_that_waits_each_time_is_told_when_it_is_three_times() -> None:
+def test_a_single_waiting_request_is_reported_from_three_times_on() -> None:
     produce = SAID[6][1] | {"api": "Produce", "acks": -1}
     times = [produce | {"request_start": START_US + number * 5_000_000} for number in range(3)]
     (found,) = judged(slowest=times)
@@ -685,7 +685,7 @@ def test_errors_of_the_broker_itself_are_never_healthy() -> None:
     assert (found.id, found.severity) == ("error-UNKNOWN_SERVER_ERROR", WARNING)
 
 
-def test_a_code_that_kafka_does_not_have_says_so() -> None:
+def test_an_error_code_unknown_to_kafka_is_marked() -> None:
     row = WHO | {"error": "error-5120", "api": "Produce", "exchanges": 1}
     (found,) = judged(errors=[row])
     assert found.severity == WARNING
@@ -722,7 +722,7 @@ def test_few_requests_have_no_p99() -> None:
     assert found.text == "Nothing is wrong in 1 exchange, none with errors: longest Produce 12 ms"
 
 
-def test_a_capture_in_which_nothing_is_answered_says_so() -> None:
+def test_a_capture_without_any_response_is_reported() -> None:
     assert ids(judge(seen(api("Metadata", 2, unanswered=2)))) == ["requests-unanswered"]
     assert ids(judge(seen(api("Metadata", 2, unanswered=1)))) == ["healthy"]
     assert ids(judge(seen(api("Fetch", 1, unanswered=1)))) == ["healthy"]
@@ -795,7 +795,7 @@ def test_error_code_names_the_resource_concerned() -> None:
     }  # fmt: skip
 
 
-def test_no_kafka_and_nothing_but_tls_are_told() -> None:
+def test_captures_without_kafka_or_with_tls_only_are_reported() -> None:
     nothing = made_summary()
     assert ids(judge(seen(summary=nothing))) == ["no-kafka"]
     balance = {"encrypted_connections": 2, "encrypted_bytes": 900, "payload_bytes": 1000,
@@ -804,9 +804,7 @@ def test_no_kafka_and_nothing_but_tls_are_told() -> None:
 
 
 @pytest.mark.parametrize(("packet", "place"), [(7, " at packet 7"), (None, "")])
-def test_bytes_that_nobody_could_read_are_told_with_the_first_ones(
-    packet: int | None, place: str
-) -> None:
+def test_undecoded_bytes_are_reported_with_the_first_ones(packet: int | None, place: str) -> None:
     row = ProblemRow("frames", "no-resync", 2, 100, packet, "60 bytes skipped at the end")
     summary = replace(
         made_summary(api("Produce"), network={"payload_bytes": 1000}),
@@ -888,7 +886,7 @@ def test_records_sent_without_acks_to_a_broken_connection_are_lost_unnoticed() -
         assert "acks-0-records-lost" not in told
 
 
-def test_a_follower_that_is_slow_much_more_often_is_told_where_one_request_makes_both_p99() -> None:
+def test_a_follower_slow_much_more_often_is_reported_where_one_request_makes_both_p99() -> None:
     slow = {"follower": 3, "acks": -1, "exchanges": 212, "slow": 5, "p99_ns": 694 * MS,
             "all_p99_ns": 689 * MS, "replication_p50_ns": 4 * MS,
             "replication_p99_ns": 692 * MS}  # fmt: skip
@@ -1031,7 +1029,7 @@ def test_members_that_a_silent_broker_forgot_belong_to_its_silence() -> None:
     assert ids(judged(errors=[forgotten], failovers=[SAID[0][1]])) == ["failover-blackout"]
 
 
-def test_the_broker_whose_partitions_were_away_longest_is_told_first() -> None:
+def test_the_broker_with_the_longest_blackout_comes_first() -> None:
     short = SAID[0][1] | {"old_broker": "10.0.0.7:9092", "blackout_ns": 1100 * MS, "errors": 90}
     found = judged(failovers=[short, SAID[0][1]])
     assert [one.concerns["broker"] for one in found] == [BROKER, "10.0.0.7:9092"]

@@ -38,12 +38,12 @@ def counting(evidence: Context) -> Iterator[Finding]:
 
 
 @pytest.mark.parametrize("rows", [ROWS - 1, ROWS])
-def test_counts_of_all_the_evidence_are_told_as_they_are(rows: int) -> None:
+def test_counts_of_complete_evidence_are_exact(rows: int) -> None:
     (found,) = judged(seen_with(rows), counting)
     assert (found.text, found.numbers) == (f"{rows} logins failed", {"failed": rows})
 
 
-def test_counts_of_evidence_that_was_cut_are_told_as_the_least() -> None:
+def test_counts_of_truncated_evidence_are_lower_bounds() -> None:
     (found,) = judged(seen_with(ROWS + 1), counting)
     assert found.text.startswith(f"{ROWS} logins failed; at least: ")
     assert found.numbers == {"failed": ROWS, "is_at_least": True}

@@ -74,7 +74,7 @@ def rows_of(engine: Engine, name: str) -> list[dict[str, Any]]:
     return [dict(row) for row in pa.table(columns).to_pylist()]
 
 
-def test_a_question_that_the_engine_cannot_answer_is_told(tmp_path: Path) -> None:
+def test_an_analysis_that_the_engine_cannot_run_is_reported(tmp_path: Path) -> None:
     columns = {"errors": ["exchange_id"]}
     (tmp_path / "errors.parquet").write_bytes(b"")
     schema = arrow_schema(TABLES["errors"], ["exchange_id"])

@@ -107,7 +107,7 @@ def test_findings_none_counts_only() -> None:
     assert page_of(CAPTURES / "quickstart.pcapng", "--findings", "none")["findings"] == []
 
 
-def test_the_page_begins_with_findings_and_says_how_many_more_there_are() -> None:
+def test_the_summary_begins_with_findings_and_the_number_omitted() -> None:
     command = [sys.executable, "-m", "kdissect", "captures/quickstart.pcapng"]
     done = subprocess.run(command, cwd=CAPTURES.parent, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()

@@ -42,7 +42,7 @@ def looked(talk: Conversation) -> Conversation:
     return talk.client(asked, gap_ns=SECOND).broker(told).close()
 
 
-def test_tls_at_a_plaintext_listener_is_told(tmp_path: Path) -> None:
+def test_tls_at_a_plaintext_listener_is_reported(tmp_path: Path) -> None:
     said = found(tmp_path, 2, refused)
     one = said["tls-on-plaintext-port"]
     assert (one.severity, one.numbers["connections"]) == (PROBLEM, 2)
@@ -50,7 +50,7 @@ def test_tls_at_a_plaintext_listener_is_told(tmp_path: Path) -> None:
     assert "connections-encrypted" not in said
 
 
-def test_plaintext_at_a_tls_listener_is_told(tmp_path: Path) -> None:
+def test_plaintext_at_a_tls_listener_is_reported(tmp_path: Path) -> None:
     said = found(tmp_path, 2, alerted)
     one = said["plaintext-on-tls-port"]
     assert (one.severity, one.numbers["connections"]) == (PROBLEM, 2)
@@ -68,7 +68,7 @@ def test_a_hello_that_the_client_itself_gives_up_is_not_told(tmp_path: Path) -> 
     assert "tls-on-plaintext-port" not in said
 
 
-def test_a_client_that_only_looks_for_brokers_is_told(tmp_path: Path) -> None:
+def test_a_client_that_only_looks_for_brokers_is_reported(tmp_path: Path) -> None:
     one = found(tmp_path, 5, looked)["advertised-listener-unreachable"]
     assert (one.severity, one.numbers["metadata"]) == (WARNING, 5)
     assert "requested metadata 5 times and did nothing else" in one.text
@@ -96,7 +96,7 @@ def test_a_monitor_that_lists_topics_on_one_connection_is_not_told(tmp_path: Pat
     assert "advertised-listener-unreachable" not in said
 
 
-def test_brokers_that_refuse_all_are_told_where_no_kafka_was_captured(tmp_path: Path) -> None:
+def test_brokers_that_refuse_all_are_reported_without_captured_kafka(tmp_path: Path) -> None:
     said = found(tmp_path, 3, lambda talk: talk.reset(is_client=False))
     assert "broker-refuses-connections" in said
     assert "10.0.0.9:9092 refused 3 connections" in said["broker-refuses-connections"].text
@@ -111,7 +111,7 @@ def test_brokers_that_refuse_all_are_told_where_no_kafka_was_captured(tmp_path: 
         ({"zero_windows": 1}, False),
     ],
 )
-def test_a_client_that_fills_a_link_is_told_and_the_broker_is_not_slow(
+def test_a_client_that_fills_a_link_is_reported_and_the_broker_is_not_slow(
     changes: dict[str, int], is_said: bool
 ) -> None:
     given = {"time_ns": 18 * SECOND, "payload_bytes": 12_500_000, "zero_windows": 0} | changes

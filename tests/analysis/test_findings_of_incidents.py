@@ -90,7 +90,7 @@ def test_the_first_page_names_the_cause(incident: str) -> None:
         assert all(word in one.text for word in words), one.text
 
 
-def test_clients_that_are_slow_to_notice_are_told_with_the_failover() -> None:
+def test_clients_slow_to_notice_are_reported_with_the_failover() -> None:
     (found,) = [one for one in page_of("leader-killed-4.3.1") if one.id == "failover-blackout"]
     assert found.concerns["broker"] == "127.0.0.2:39092"
     assert found.concerns["new_brokers"] == ["127.0.0.3:39092"]
@@ -104,7 +104,7 @@ def test_a_broker_that_is_shut_down_in_order_is_a_notice() -> None:
     assert "then 127.0.0.2:39092 took over" in found[1].text
 
 
-def test_records_that_were_given_twice_are_told() -> None:
+def test_records_delivered_twice_are_reported() -> None:
     (found,) = [one for one in page_of("crashes-4.3.1") if one.id == "records-delivered-again"]
     assert found.concerns == {"group": "auto-behind", "topic": "of-auto-behind"}
     assert found.numbers["redelivered"] == 20

@@ -123,7 +123,7 @@ def test_the_errors_of_a_response_are_one_error(partitions: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("code", "is_kafkas"), [(5_120, False), (-1, True), (7_777, False)])
-def test_codes_that_kafka_lacks_are_told_from_those_that_it_has(
+def test_codes_unknown_to_kafka_are_distinguished_from_known_ones(
     code: int, is_kafkas: bool, tmp_path: Path
 ) -> None:
     tap = Tap()

@@ -55,7 +55,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_two_thousand_refused_logins_are_told_as_two_thousand(
+def test_two_thousand_refused_logins_are_reported_as_two_thousand(
     logins: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = told(capsys, str(logins))
@@ -70,7 +70,7 @@ def test_two_thousand_refused_logins_are_told_as_two_thousand(
 
 
 @pytest.mark.slow
-def test_what_the_engine_has_no_room_for_is_told_as_the_least(
+def test_counts_beyond_the_engines_memory_are_lower_bounds(
     logins: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: str) -> str:
@@ -214,7 +214,7 @@ def test_aborted_transactions_are_counted() -> None:
     assert found.concerns["clients_count"] == 700
 
 
-def test_groups_beyond_the_first_are_left_out_and_it_is_told() -> None:
+def test_groups_beyond_the_first_are_omitted_with_a_note() -> None:
     rows = rows_of(ROWS + 1, lambda at: error(at, f"E{at}"))
     found = [one for one in judged(errors=rows) if one.id.startswith("error-E")]
     assert len(found) == ROWS
@@ -229,7 +229,7 @@ def test_the_rows_that_groups_keep_are_bounded() -> None:
     assert all(one.taken == 3 * GROUPED_ROWS // (ROWS // 2) for one in groups.values())
 
 
-def test_names_that_are_told_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distinct_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdissect.rules.evidence_rows.DISTINCT", 5)
     evidence = seen(errors=rows_of(6, lambda at: error(at, "E")))
     assert evidence.chosen("errors").has_more_names

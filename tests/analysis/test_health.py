@@ -113,7 +113,7 @@ def test_a_capture_of_one_direction_shows_no_broker_that_does_not_answer(tmp_pat
     assert row["no_answer"] == 0
 
 
-def test_the_network_makes_what_p99_has_above_that_of_untroubled_exchanges(tmp_path: Path) -> None:
+def test_the_networks_share_is_the_p99_above_that_of_untroubled_exchanges(tmp_path: Path) -> None:
     exchanges = [exchange(number, "Produce", 10, client_id="a") for number in range(1, 100)]
     exchanges.append(exchange(100, "Produce", 10, upload_ns=190 * MS, retransmits=1))
     exchanges.append(exchange(101, "Produce", 10, download_ns=390 * MS, zero_windows=1))

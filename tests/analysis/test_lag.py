@@ -110,7 +110,7 @@ def test_uncaptured_ends_are_null(tmp_path: Path) -> None:
     assert chosen([row], "lag", "lag_time_ns", "since") == [(5, None, None)]
 
 
-def test_the_time_of_a_batch_is_used_when_its_produce_was_not_seen_and_it_is_said(
+def test_the_batch_time_is_used_and_marked_without_a_captured_produce(
     tmp_path: Path,
 ) -> None:
     (row,) = Wire().fetch(8, 3, 9, stamped_s=2).commit(8.5, 3).rows(tmp_path)

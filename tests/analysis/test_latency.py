@@ -94,7 +94,7 @@ def test_clients_and_brokers_are_those_of_the_connection(tmp_path: Path) -> None
     ]
 
 
-def test_retransmissions_are_told_apart(tmp_path: Path) -> None:
+def test_retransmissions_have_columns_of_their_own(tmp_path: Path) -> None:
     exchanges = [exchange(1, "Fetch", 4), exchange(2, "Fetch", 400, retransmits=2)]
     (row,) = asked("latency", tmp_path, exchanges=exchanges)
     assert (row["retransmitted"], row["retransmitted_p99_ns"]) == (1, 400 * MS)

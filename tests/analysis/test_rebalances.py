@@ -191,7 +191,7 @@ def test_a_static_member_comes_back_without_a_rebalance(tmp_path: Path) -> None:
     ]
 
 
-def test_a_static_member_of_the_new_protocol_comes_back_to_what_is_its_own(tmp_path: Path) -> None:
+def test_a_static_member_of_the_new_protocol_regains_its_partitions(tmp_path: Path) -> None:
     story = Story()
     for at_s, member in ((1, "d-1"), (12, "d-2")):
         static = {"group_instance_id": "desk", "member_id": member}
@@ -367,7 +367,7 @@ def test_a_consumer_that_left_and_comes_back_alone_finds_an_empty_group(tmp_path
     ]
 
 
-def test_a_consumer_of_the_new_protocol_that_falls_silent_is_told_by_its_partitions(
+def test_a_silent_consumer_of_the_new_protocol_is_inferred_from_its_partitions(
     tmp_path: Path,
 ) -> None:
     story = Story().tell(1, "ann", NEW, "join", generation=1, assignment="t:0")
@@ -420,7 +420,7 @@ def test_a_static_member_of_a_classic_group_that_stays_away_too_long_joins(tmp_p
 
 
 @pytest.mark.parametrize("name", ["groups-4.3.1", "streams-4.3.1"])
-def test_the_generations_are_those_that_the_clients_were_told_of(name: str) -> None:
+def test_the_generations_are_those_that_clients_received(name: str) -> None:
     truth = json.loads(Path(f"captures/{name}.json").read_text())["memberships"]
     told = [dict(zip(truth["columns"], row, strict=True)) for row in truth["rows"]]
     joined: dict[tuple[str, int], set[str]] = {}

@@ -117,7 +117,7 @@ def test_one_slow_second_counts_as_one() -> None:
     assert p > 0.9
 
 
-def test_what_is_in_every_window_of_one_side_is_no_chance() -> None:
+def test_a_value_in_every_window_of_one_side_is_significant() -> None:
     (p,) = p_values(rows([[0.0] * 10], [[1.0, 2.0] * 5]))
     assert p <= 1e-4
     (p,) = p_values(rows([[10.0] * 10], [[0.0] * 10]))  # no spread at all

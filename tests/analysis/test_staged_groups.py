@@ -104,7 +104,7 @@ class TestRebalances:
         assert taken - close["end_ns"] - SLACK < expired["stopped_ns"]
         assert expired["stopped_ns"] < taken - close["start_ns"] + SLACK
 
-    def test_a_member_that_polls_too_slowly_is_told_by_what_it_says(self) -> None:
+    def test_a_member_that_polls_too_slowly_is_recognized_by_its_leave_reason(self) -> None:
         columns = ("group_id", "cause", "reason", "outcome", "members")
         too_slow = "consumer poll timeout has expired."
         rows = [
@@ -156,7 +156,7 @@ class TestRebalances:
         ]
 
     @pytest.mark.parametrize("group", ["watchers", "watchers-new"])
-    def test_ordinary_causes_come_when_somebody_did_something(self, group: str) -> None:
+    def test_ordinary_causes_follow_staged_actions(self, group: str) -> None:
         join, partitions, topic = self.of_group(self.CHANGES, group)[1:4]
         leave = self.of_group(self.CHANGES, group)[-2]
         polled = operation(self.CHANGES, f"{group}-2", "poll")

@@ -77,7 +77,7 @@ def test_sequences_repeat_where_the_answer_was_lost(lost_answers: Incident) -> N
     }
 
 
-def test_health_tells_how_much_of_p99_a_lossy_network_makes(lossy: Incident) -> None:
+def test_health_gives_the_share_of_p99_due_to_a_lossy_network(lossy: Incident) -> None:
     rows = {row["client"]: row for row in lossy.asked("health", by=["client"])}
     before, during = rows["sensor-before"], rows["sensor-during"]
     assert (before["troubled"], before["retransmitted_segments"], before["network"]) == (0, 0, 0)

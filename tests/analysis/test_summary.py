@@ -200,7 +200,7 @@ def test_the_page_of_nothing_and_of_everything_can_be_printed(capsys: Any) -> No
     assert "Clients (top 1 of 2)" in page
 
 
-def test_bytes_that_do_not_add_up_are_told() -> None:
+def test_bytes_that_do_not_add_up_are_reported() -> None:
     balance = {
         "payload_bytes": 100, "framed_bytes": 60, "skipped_bytes": 20, "duplicate_bytes": 15,
         "missing_bytes": 7, "packets_by_reason": {"non-tcp": 3, "fragment": 0},
@@ -246,9 +246,7 @@ def test_the_network_and_the_capture_have_a_line_each() -> None:
         ),
     ],
 )
-def test_the_network_is_told_only_where_there_is_something_to_say(
-    network: Network, lines: list[str]
-) -> None:
+def test_the_network_line_appears_only_with_counts(network: Network, lines: list[str]) -> None:
     assert network_lines(network) == lines
 
 

@@ -77,7 +77,7 @@ def test_a_transaction_is_from_its_first_request_to_the_answer_that_ends_it(tmp_
 
 
 @pytest.mark.parametrize(("is_commit", "outcome"), [(True, "committed"), (False, "aborted")])
-def test_the_request_that_ends_it_says_how(is_commit: bool, outcome: str, tmp_path: Path) -> None:
+def test_the_ending_request_has_the_outcome(is_commit: bool, outcome: str, tmp_path: Path) -> None:
     steps = begun().add(4, "EndTxn", is_commit=is_commit)
     steps.add(5, "Produce").add(6, "EndTxn", is_commit=not is_commit)
     other = {"committed": "aborted", "aborted": "committed"}[outcome]
@@ -87,12 +87,12 @@ def test_the_request_that_ends_it_says_how(is_commit: bool, outcome: str, tmp_pa
     ]
 
 
-def test_consumers_are_told_of_one_that_timed_out(tmp_path: Path) -> None:
+def test_a_timed_out_transaction_is_listed_as_aborted_to_consumers(tmp_path: Path) -> None:
     steps = begun().read(12, 0, is_aborted=True)
     assert [row[0] for row in steps.shown(tmp_path)] == ["timed out"]
 
 
-def test_the_marker_says_when_the_coordinator_ended_it(tmp_path: Path) -> None:
+def test_the_marker_has_the_time_of_the_coordinators_end(tmp_path: Path) -> None:
     steps = begun().read(12, 0, is_aborted=True).mark(13, offset=3, written_s=8)
     # The marker of a later one is not its own.
     steps.mark(14, offset=9, written_s=13.5)
@@ -133,9 +133,7 @@ def test_unfinished_transaction_is_open_and_then_hanging(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("timeout_ms", "outcome"), [(10_000, "hanging"), (20_000, "open")])
-def test_the_producer_says_how_long_it_may_be_open(
-    timeout_ms: int, outcome: str, tmp_path: Path
-) -> None:
+def test_the_timeout_is_that_of_the_producer(timeout_ms: int, outcome: str, tmp_path: Path) -> None:
     steps = Steps().add(0, "InitProducerId", transaction_timeout_ms=timeout_ms)
     steps.add(1, "AddPartitionsToTxn", producer_id=9, producer_epoch=2).read(12, 0, None)
     (row,) = asked("transactions", tmp_path, {"timeout": MS}, **steps.rows)

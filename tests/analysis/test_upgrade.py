@@ -134,7 +134,7 @@ def test_a_client_that_could_have_used_a_newer_version_breaks(tmp_path: Path) ->
         ("somebodys-own", "9.0", "may break"),
     ],
 )
-def test_a_library_that_knows_what_is_left_takes_it_there(
+def test_a_library_that_supports_a_remaining_version_uses_it(
     software: str, version: str | None, verdict: str | None, tmp_path: Path
 ) -> None:
     # The name is in the request that a broker of that age refuses.
@@ -144,7 +144,7 @@ def test_a_library_that_knows_what_is_left_takes_it_there(
     assert [row[3] for row in found] == ([verdict] if verdict else [])
 
 
-def test_a_library_that_was_told_to_use_an_old_version_breaks(tmp_path: Path) -> None:
+def test_a_library_configured_for_an_old_version_breaks(tmp_path: Path) -> None:
     newer = call(3, "Metadata", 5, connection_id=2)
     exchanges = [call(1, "ApiVersions", 3), call(2, "Produce", 2), newer]
     said = {"client_software_name": "sarama", "client_software_version": "1.61.0"}
@@ -154,7 +154,7 @@ def test_a_library_that_was_told_to_use_an_old_version_breaks(tmp_path: Path) ->
     ]
 
 
-def test_a_version_that_the_broker_refused_says_nothing_of_its_release(tmp_path: Path) -> None:
+def test_a_rejected_version_is_no_evidence_of_the_brokers_release(tmp_path: Path) -> None:
     refused = call(1, "ApiVersions", 4, error_code=35)
     exchanges = [refused, call(2, "Produce", 2)]
     (row,) = asked("upgrade", tmp_path, exchanges=exchanges, connections=[whole(1, 2)])
@@ -194,7 +194,7 @@ def test_clients_that_name_their_software_request_api_versions(tmp_path: Path) -
     assert (row["verdict"], row["asks_versions"]) == ("may break", True)
 
 
-def test_old_formats_are_told_in_requests_and_in_answers(tmp_path: Path) -> None:
+def test_old_formats_are_reported_in_requests_and_responses(tmp_path: Path) -> None:
     exchanges = [call(1, "Produce", 1), call(2, "Fetch", 11)]
     batches = [{"exchange_id": 1, "magic": 0}, {"exchange_id": 2, "magic": 1}]
     connections = [whole(1, 2)]
@@ -241,7 +241,7 @@ def test_versions_unknown_to_a_release_may_break_some_clients(
     ]  # fmt: skip
 
 
-def test_who_asks_where_it_begins_may_not_ask_again(tmp_path: Path) -> None:
+def test_a_client_that_negotiated_before_the_capture_may_not_again(tmp_path: Path) -> None:
     """kafka-python 1.4 asks for versions on its first connection, which asks for metadata too."""
     exchanges = [call(1, "Produce", 2)]
     (alone,) = judged(tmp_path, exchanges=exchanges, connections=[whole(1, 1)])

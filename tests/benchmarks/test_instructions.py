@@ -5,7 +5,7 @@ from benchmarks import generate, instructions
 BUILT = {"Python": "3.11.7", "compiler": "GCC: (Debian) 12.2.0"}
 
 
-def test_more_instructions_than_tolerated_are_told():
+def test_more_instructions_than_tolerated_are_reported():
     accepted = {"small": 1000, "bulk": 1000}
     assert instructions.compared({"small": 1020, "bulk": 900}, accepted) == []
     assert instructions.compared({"small": 1021}, accepted) == [

@@ -224,7 +224,7 @@ def test_the_broker_stands_beside_itself():
 
 
 @pytest.mark.parametrize("rates", [[96.0, 89.0, 109.0], [100.0, 85.0, 105.0]])
-def test_the_broker_is_disturbed_where_one_way_to_tell_says_so(rates):
+def test_the_broker_is_disturbed_if_one_measure_shows_it(rates):
     ways = {
         "without": {"rate": [100.0, 90.0, 110.0], "cpu_share": [0.0] * 3},
         "ring": {"rate": rates, "cpu_share": [0.1] * 3},
@@ -232,7 +232,7 @@ def test_the_broker_is_disturbed_where_one_way_to_tell_says_so(rates):
     assert live_page.broker(found("broker", {"ways": ways}))[3].endswith("| **missed** |")
 
 
-def test_flat_memory_is_told():
+def test_flat_memory_is_reported():
     samples = [[10.0 * at, 80_000_000] for at in range(180)]
     values = {
         "samples": samples, "sent": {"packets": 36_000_000, "bytes": 1, "seconds": 1800.0},

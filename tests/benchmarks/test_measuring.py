@@ -108,7 +108,7 @@ def test_a_capture_is_lent_and_removed_unless_it_was_there_before(tmp_path, monk
         ("[kernel.kallsyms]", "copy_page", "kernel: reading, memory"),
     ],
 )
-def test_a_sample_belongs_to_the_stage_whose_code_ran(library, symbol, stage):
+def test_a_sample_belongs_to_the_stage_of_the_running_code(library, symbol, stage):
     assert profiles.stage_of(library, symbol, KNOWN) == stage
 
 

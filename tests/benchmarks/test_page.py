@@ -51,7 +51,7 @@ def test_targets_are_listed_with_reached_and_missed():
     ]
 
 
-def test_peers_are_told_with_rates_ratios_and_memory():
+def test_peers_are_listed_with_rates_ratios_and_memory():
     assert page.peers({"workloads": {"small": small()}})[2:] == [
         "| small, 300 MB | tshark | 30.00 s |  | 10 |  |  | 1.0 | 30.00-31.00 s | 90 MB |",
         "|  | kdissect, plain Python | 10.00 s |  | 30 |  |  | 3.0 | 10.00-11.00 s | 90 MB |",
@@ -85,7 +85,7 @@ def test_two_processes_stand_beside_one_by_the_clock():
     ]
 
 
-def test_a_busy_machine_is_told():
+def test_a_busy_machine_is_reported():
     last = page.peers({"workloads": {"small": small(load=7.5)}})[-1]
     told = " **The machine was busy** (load 7.5): the numbers are preliminary."
     assert last.endswith(told)

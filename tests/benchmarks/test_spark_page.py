@@ -66,7 +66,7 @@ def test_extrapolation_multiplies_the_measurements():
     ]
 
 
-def test_a_busy_machine_is_told():
+def test_a_busy_machine_is_reported():
     busy = found("scaling", {"files": [], "connections": []})
     busy["scaling"]["circumstances"] = WHERE | {"load": 7.5}
     told = " **The machine was busy** (load 7.5): the numbers are preliminary."

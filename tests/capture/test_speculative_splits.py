@@ -67,7 +67,7 @@ def test_guessed_splits_of_every_capture_are_the_whole(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [make_pcap, make_pcapng])
 @pytest.mark.parametrize("count", [1, 2])
-def test_small_captures_are_looked_at_whatever_their_size(
+def test_small_captures_are_inspected_at_any_size(
     tmp_path: Path, make: Callable[[list[Captured]], bytes], count: int
 ) -> None:
     path = tmp_path / "small.capture"

@@ -349,7 +349,7 @@ def test_files_that_are_no_captures_are_rejected(tmp_path: Path) -> None:
         plan([text], 0)
 
 
-def test_a_file_that_is_another_one_by_now_is_told(tmp_path: Path) -> None:
+def test_a_replaced_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 3))
     _, first, second, third = plan([path], 20)

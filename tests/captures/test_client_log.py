@@ -20,7 +20,7 @@ RECEIVED = (
 SENT_MS = 1_795_304_459_912
 
 
-def test_requests_of_all_logs_are_told_with_their_answers(tmp_path: Path) -> None:
+def test_requests_of_all_logs_are_listed_with_their_responses(tmp_path: Path) -> None:
     lines = [SENT.format(id=8), "\tat somewhere", RECEIVED.format(id=8), SENT.format(id=9)]
     (tmp_path / "java-0.log").write_text("\n".join(lines))
     (tmp_path / "java-1.log").write_text("something else\n")
@@ -30,7 +30,7 @@ def test_requests_of_all_logs_are_told_with_their_answers(tmp_path: Path) -> Non
     ]
 
 
-def test_the_relay_knows_whose_request_it_passes_on() -> None:
+def test_the_relay_attributes_each_request_to_its_client() -> None:
     body = bytes.fromhex("0000 000d 0000002a 0004") + b"java" + b"\x00rest"
     assert read_header(len(body).to_bytes(4, "big") + body) == Header(0, 42, "java")
 

@@ -65,7 +65,7 @@ def test_produced_records_are_in_the_table() -> None:
     assert sorted(sent) == sorted(told)
 
 
-def test_what_was_fetched_is_in_the_records_behind_the_offsets_that_clients_were_given() -> None:
+def test_fetched_records_follow_the_offsets_that_clients_received() -> None:
     magics = {row["topic"]: row["magic"] for row in rows("batches")}
     answered = {row["exchange_id"] for row in rows("exchanges") if "Fetch" in row["api"]}
     found = [

@@ -36,7 +36,7 @@ def with_rebalances() -> list[Path]:
 
 
 @pytest.mark.parametrize("capture", with_rebalances(), ids=lambda path: path.stem)
-def test_every_assignment_that_a_client_was_told_is_in_the_table(capture: Path) -> None:
+def test_every_assignment_received_by_a_client_is_in_the_table(capture: Path) -> None:
     rows = kdissect.read(str(capture), table="members").to_arrow().to_pylist()
     seen: dict[tuple[str, str], set[frozenset[tuple[str, int]]]] = {}
     protocols: dict[tuple[str, str], set[str]] = {}

@@ -152,7 +152,7 @@ def test_every_exchange_of_the_brokers_log_is_there(recording: Recording) -> Non
     assert sum((told - found).values()) <= 3
 
 
-def test_what_the_brokers_log_lacks_is_of_no_handler(recording: Recording) -> None:
+def test_requests_missing_in_the_brokers_log_have_no_handler(recording: Recording) -> None:
     told = set(map(logged_key, recording.known("exchanges")))
     for key, rows in recording.exchanges.items():
         if key in told:

@@ -134,7 +134,7 @@ def test_a_mistake_of_tshark_shows_in_a_message_that_kio_wrote(mistake: Mistake)
         assert any(told.complaints for told in shown_by)
 
 
-def test_old_messages_have_other_keys_than_tshark_says() -> None:
+def test_old_messages_have_other_keys_than_in_tshark() -> None:
     keys = [
         by_name(line.told.tokens)["message_key"]
         for line, data in messages()

@@ -120,7 +120,7 @@ def test_every_table_is_compared() -> None:
     assert set(found) | {"problems"} == set(TABLES)
 
 
-def test_problems_of_reading_are_told_once(tmp_path: Path) -> None:
+def test_problems_of_reading_are_reported_once(tmp_path: Path) -> None:
     with open_captures(CAPTURES / "groups-4.3.1.pcapng") as capture:
         written = [captured(packet) for batch in capture for packet in batch]
     content = bytearray(make_pcap(written, magic=NANOSECONDS, link_type=1))

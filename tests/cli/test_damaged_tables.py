@@ -169,7 +169,7 @@ def test_a_time_beyond_nanoseconds_is_one_error(
 
 
 @pytest.mark.parametrize("damage", [other_name, other_names])
-def test_a_column_whose_name_is_no_text_is_said(
+def test_a_column_name_that_is_no_text_is_an_error(
     damage: Callable[[bytes, random.Random], bytes],
     tables: Path,
     capfd: pytest.CaptureFixture[str],

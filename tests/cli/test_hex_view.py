@@ -121,7 +121,7 @@ def test_an_exchange_is_found_by_its_frame(column: str, capfd: pytest.CaptureFix
     ]
 
 
-def test_a_frame_without_a_message_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_frame_without_a_message_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["show", str(QUICKSTART), "--packet", "1"]) == 0
     said = capfd.readouterr()
     assert said.out == ""

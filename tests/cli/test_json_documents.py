@@ -84,7 +84,7 @@ def test_output_of_every_command_matches_the_schema(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["connections", "records", "bodies", "members", "problems"])
-def test_the_rows_of_a_table_are_as_the_schema_says(
+def test_the_rows_of_a_table_match_the_schema(
     table: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["table", table, CAPTURE, "--payload", "--limit", "50"]

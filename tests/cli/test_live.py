@@ -95,7 +95,7 @@ def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_parts")
-def test_a_replay_is_told_in_lines_and_its_end(
+def test_a_replay_prints_lines_and_its_end(
     quickstart: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["live", quickstart]) == 0

@@ -135,7 +135,7 @@ def test_source_is_passed_as_one_value() -> None:
     assert [(asked.is_live, asked.ring_bytes) for asked in found] == [(True, 1 << 30), (True, 0)]
 
 
-def test_the_filter_is_told_in_words() -> None:
+def test_the_filter_is_described_in_words() -> None:
     options = Options(ports=[9192])
     ports = "TCP ports 9092, 9093, 9094, 9192, 19092, 29092"
     assert filter_text(Asked(), options) == ports

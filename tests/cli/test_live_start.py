@@ -79,7 +79,7 @@ def test_open_failures_are_reported_before_privileges_are_dropped(
                 pass
 
 
-def test_a_module_that_cannot_be_imported_is_an_error_that_says_for_whom() -> None:
+def test_an_unimportable_module_is_an_error_that_names_the_user() -> None:
     with (
         pytest.raises(KdissectError, match=r"no_such cannot be imported by the user \d+.*/opt/kdi"),
         opened(Needs(Asked([str(CAPTURE)]), Options(), ("kdissect.no_such",))),

@@ -172,7 +172,7 @@ def without_names(text: str, source: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["a:b", "file:", "c[1]*=d", "-o", "~"])
-def test_tables_and_live_captures_are_written_where_it_is_said(
+def test_tables_and_live_captures_are_written_to_the_given_path(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

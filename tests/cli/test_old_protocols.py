@@ -139,7 +139,7 @@ def test_the_layouts_before_0_8_are_listed(capsys: pytest.CaptureFixture[str]) -
     assert "APIs of 0.7 have no versions" in capsys.readouterr().err
 
 
-def test_the_list_of_all_apis_says_where_older_ones_are(
+def test_the_list_of_all_apis_points_to_older_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["protocol"]) == 0

@@ -119,7 +119,7 @@ def test_a_cell_cannot_control_the_terminal() -> None:
     assert file.getvalue().decode().splitlines()[2:] == ["\\e[2J\\x07", "a\\nb"]
 
 
-def test_the_ending_of_the_file_tells_the_format() -> None:
+def test_the_file_extension_sets_the_format() -> None:
     assert chosen_format(None, Path("a.csv")) == "csv"
     assert chosen_format("json", Path("a.csv")) == "json"
     assert chosen_format(None, None) == "jsonl"

@@ -31,7 +31,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_version_says_whether_it_is_compiled() -> None:
+def test_version_includes_whether_it_is_compiled() -> None:
     kind = "(compiled)" if is_compiled() else "(plain Python)"
     assert kdissect("--version").stdout == version_text() + "\n"
     assert kind in version_text()

@@ -3,7 +3,7 @@ import pytest
 from kdissect.cli.progress import Progress, line
 
 
-def test_the_line_says_bytes_rate_and_time_left() -> None:
+def test_the_line_has_bytes_rate_and_time_left() -> None:
     text = "500 MB of 2 GB (25%)  100 MB/s  15 s left"
     assert line(500_000_000, 2_000_000_000, 5.0) == text
 

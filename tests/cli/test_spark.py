@@ -103,7 +103,7 @@ def test_unreadable_captures_are_listed_up_to_a_limit(
     ]
 
 
-def test_a_batch_is_told_in_any_thread(
+def test_a_batch_is_reported_in_any_thread(
     outcome: Outcome, capsys: pytest.CaptureFixture[str]
 ) -> None:
     thread = threading.Thread(target=show_batch, args=(7, outcome, True))
@@ -113,7 +113,7 @@ def test_a_batch_is_told_in_any_thread(
     assert (told["command"], told["batch"], told["captures"]) == ("spark stream", 7, 1)
 
 
-def test_a_dataset_without_kafka_is_an_answer_that_says_why(
+def test_a_dataset_without_kafka_is_a_result_with_a_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tests.capture.writers import Captured, make_pcap

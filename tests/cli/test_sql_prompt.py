@@ -56,7 +56,7 @@ def test_a_query_ends_with_a_semicolon_or_an_empty_line(
     assert capfd.readouterr().out == once == '"number"\n331\n'
 
 
-def test_an_error_is_said_and_the_prompt_goes_on(
+def test_an_error_is_printed_and_the_prompt_continues(
     tables: Queryable, capfd: pytest.CaptureFixture[str]
 ) -> None:
     queries = ("select latncy_ns from exchanges", "drop table exchanges", COUNT)

@@ -219,7 +219,7 @@ class Patches:
     ],
     ids=["memo", "reduce", "class", "build"],
 )
-def test_pickles_are_refused_whatever_header_they_have(content: bytes) -> None:
+def test_pickles_are_refused_with_any_header(content: bytes) -> None:
     for one in (content, made(content), made(rooted(content))):
         for kind in (Plain(), BYTES, Ref(Connection)):
             assert spent(kind, one) < MEMORY_BASE

@@ -64,7 +64,7 @@ def test_without_limits_nothing_goes(tmp_path: Path) -> None:
     assert len(there(tmp_path)) == 1
 
 
-def test_a_rotation_whose_spools_are_still_there_waits_for_them(tmp_path: Path) -> None:
+def test_a_rotation_with_remaining_spools_waits_for_them(tmp_path: Path) -> None:
     made(tmp_path, FIRST, "000001-20261122T060000Z", "000002-20261122T061000Z")
     spools = tmp_path / FIRST / ".open-000001-20261122T060000Z"
     spools.mkdir()
@@ -73,7 +73,7 @@ def test_a_rotation_whose_spools_are_still_there_waits_for_them(tmp_path: Path) 
     assert len(Budget(tmp_path, 1, None).apply()) == 1
 
 
-def test_a_run_whose_process_lives_stays_when_it_is_empty(tmp_path: Path) -> None:
+def test_an_empty_run_of_a_live_process_is_kept(tmp_path: Path) -> None:
     run = make_run(tmp_path, 1_795_327_200_000_000_000, 0o777)
     made(tmp_path, run.path.name, "000001-20261122T060000Z")
     made(tmp_path, SECOND, "000001-20261122T060500Z")

@@ -79,7 +79,7 @@ def test_connections_and_reasons_are_those_of_the_table() -> None:
     assert set(before.undecrypted.reasons) <= set(reasons)
 
 
-def test_nothing_is_told_where_keys_decrypt_all() -> None:
+def test_nothing_is_reported_where_keys_decrypt_all() -> None:
     path = ROOT / "captures" / "tls" / "tls13-4.3.1.pcapng"
     before, _ = status_of(packets_of(path), (str(path.with_suffix(".keys")),))
     assert before.undecrypted == Undecrypted({}, 0)

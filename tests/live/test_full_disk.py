@@ -180,7 +180,7 @@ def test_a_slow_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert read_run(only_run(tmp_path / "live"), "problems").num_rows == 0
 
 
-def test_a_disk_that_is_full_at_the_start_says_so(disk: Disk) -> None:
+def test_a_full_disk_at_the_start_is_reported(disk: Disk) -> None:
     (disk.path / "ballast").write_bytes(b"x" * 60_000)
     with pytest.raises(OSError, match="No space left"):
         (disk.path / "more").write_bytes(b"x" * 60_000)

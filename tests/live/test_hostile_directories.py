@@ -161,7 +161,7 @@ def test_names_of_topics_that_are_no_regular_file_are_learnt_anew(
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:20]))
-def test_a_balance_or_names_that_are_none_are_told(text: str, sandbox: Sandbox) -> None:
+def test_an_invalid_balance_or_names_file_is_reported(text: str, sandbox: Sandbox) -> None:
     for path in (newest_rotation(sandbox) / "balance.json", sandbox.inside / "topics.json"):
         path.write_text(text, encoding="latin-1" if "\xff" in text else "utf-8")
     for said in questions(sandbox):
@@ -233,7 +233,7 @@ def test_results_that_are_no_regular_files_are_not_opened(
     sandbox.check()
 
 
-def test_a_start_in_a_directory_with_a_linked_run_says_so(sandbox: Sandbox) -> None:
+def test_a_start_in_a_directory_with_a_linked_run_is_an_error(sandbox: Sandbox) -> None:
     link(sandbox.inside / RUN, sandbox.outside / "live")
     with pytest.raises(KdissectError, match="is a symbolic link, which is not followed"):
         replay(CAPTURE, sandbox.inside)

@@ -67,7 +67,7 @@ def test_reopened_key_logs_use_the_current_file_contents(tmp_path: Path) -> None
     logs.close()
 
 
-def test_a_wrong_line_is_told_once(tmp_path: Path) -> None:
+def test_a_wrong_line_is_reported_once(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_bytes(line(1) + b"nonsense\n")
     logs, keys = opened(path)

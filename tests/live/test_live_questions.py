@@ -169,7 +169,7 @@ def test_several_runs_are_asked_together_and_their_ids_do_not_mix(tmp_path: Path
         assert rows_of(analyse(name, tmp_path / "live", **options).to_arrow()) == of_both
 
 
-def test_a_directory_in_which_nothing_is_rotated_yet_says_so(tmp_path: Path) -> None:
+def test_a_directory_without_rotations_is_reported(tmp_path: Path) -> None:
     (tmp_path / "20261122T060000Z" / ".open-000001-20261122T060000Z").mkdir(parents=True)
     with pytest.raises(KdissectError, match="nothing is rotated yet; ask again"):
         analyse("latency", tmp_path)

@@ -225,7 +225,7 @@ def test_rows_older_than_the_window_are_gone() -> None:
     assert (snapshot.window_s, snapshot.whole.rate, snapshot.is_sampled) == (10, 1, False)
 
 
-def test_with_more_rows_than_are_kept_the_window_is_shorter_and_says_so() -> None:
+def test_with_more_rows_than_kept_a_shorter_window_is_reported() -> None:
     meters = Meters(window_s=60, kept_rows=1000)
     meters.tick(status(0))
     for second, rows in enumerate(seconds(20, 300), 1):

@@ -36,13 +36,13 @@ def test_line_contains_the_key_figures() -> None:
     ]  # fmt: skip
 
 
-def test_a_line_of_nothing_says_so() -> None:
+def test_a_line_without_traffic_is_marked() -> None:
     line = line_of(Meters().snapshot())
     assert line == "00:00:00  0 ex/s  0 err/s  -/-  -  -  wait 0  late 0  drop 0"
 
 
 @for_any(st.text(max_size=300), st.text(max_size=300), st.integers(0, 10**18))
-def test_a_line_fits_and_harms_no_terminal_whatever_names_are(
+def test_a_line_fits_and_is_safe_for_terminals_with_any_names(
     api: str, client: str, dropped: int
 ) -> None:
     encodable = client.encode("utf-8", "backslashreplace").decode()

@@ -103,7 +103,7 @@ def snapshot_after(talk: Conversation, after_s: float, focus: Focus = Focus()) -
     return meters.snapshot(focus)
 
 
-def test_a_connection_whose_request_waits_too_long_is_in_trouble() -> None:
+def test_a_connection_with_an_overdue_request_is_degraded() -> None:
     talk = conversation().client(FETCH).broker(response("Fetch", 4, 1)).client(PRODUCE, JOIN)
     snapshot = snapshot_after(talk, 5)
     (one,) = snapshot.connections
@@ -127,7 +127,7 @@ def test_focus_applies_to_pending_requests(focus: Focus, late: int) -> None:
     assert (snapshot.waiting, snapshot.late, len(snapshot.connections)) == (1, late, late)
 
 
-def test_a_group_whose_member_waits_for_the_others_rebalances() -> None:
+def test_a_group_with_a_member_waiting_for_others_rebalances() -> None:
     snapshot = snapshot_after(conversation().client(JOIN), 2)
     (group,) = snapshot.groups
     assert (group.group_id, group.last_event, group.is_rebalancing) == (

@@ -316,7 +316,7 @@ def values_at(metrics: MetricsListener, now: Status) -> Mapping[Any, float]:
         return samples(page(server))
 
 
-def test_how_things_are_is_told() -> None:
+def test_the_status_is_served() -> None:
     now = status(
         1, packets=70, problems={"late": 3}, packet_source=Counts(100, 7), backlog=0.25,
         open_connections=4, level=2, shed={"records": 9}, memory=1000, cpu_seconds=1.5,
@@ -406,7 +406,7 @@ def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
         assert f"# HELP {metric.series[0]}" in text or f"# HELP {metric.name} " in text
 
 
-def test_a_port_that_is_taken_is_said_to_be() -> None:
+def test_a_taken_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OutputError) as told:
@@ -424,7 +424,9 @@ def test_a_port_that_is_taken_is_said_to_be() -> None:
         ("127.0.0.1", 70_000, "ports are 0 to 65535"),
     ],
 )
-def test_where_nothing_can_listen_the_error_says_why(address: str, port: int, text: str) -> None:
+def test_an_address_that_cannot_be_bound_is_an_error_with_its_reason(
+    address: str, port: int, text: str
+) -> None:
     with pytest.raises(OutputError, match=text):
         serve(MetricsListener(), address, port)
 
@@ -488,7 +490,7 @@ def goes_away(place: tuple[str, int], said: bytes) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"GET", b"\0" * 70_000, LONG_LINE, MANY_HEADERS, WHOLE])
-def test_a_reader_that_goes_away_is_not_told_on_stderr(
+def test_a_reader_that_disconnects_prints_nothing_on_stderr(
     said: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with served(MetricsListener()) as server:
@@ -500,7 +502,7 @@ def test_a_reader_that_goes_away_is_not_told_on_stderr(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_reader_that_takes_nothing_is_not_told_on_stderr(
+def test_a_reader_that_takes_nothing_prints_nothing_on_stderr(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Handler, "timeout", 0.2)

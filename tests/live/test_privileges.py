@@ -395,7 +395,7 @@ def test_a_user_can_be_a_number() -> None:
 
 
 @pytest.mark.usefixtures("_root")
-def test_a_directory_with_something_in_it_stays_whose_it_is(tmp_path: Path) -> None:
+def test_a_nonempty_directory_keeps_its_owner(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     give_directory(tmp_path, NOBODY)
     assert tmp_path.stat().st_uid == 0

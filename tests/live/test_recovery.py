@@ -88,7 +88,7 @@ def test_recovery_is_reported_as_a_problem_and_on_stderr(tmp_path: Path) -> None
     ]
 
 
-def test_connections_of_a_killed_run_are_those_that_it_told_of_last_and_did_not_end(
+def test_open_connections_of_a_killed_run_are_those_of_its_last_snapshot(
     tmp_path: Path,
 ) -> None:
     dead = dead_run(tmp_path, 60)
@@ -102,7 +102,7 @@ def test_connections_of_a_killed_run_are_those_that_it_told_of_last_and_did_not_
     assert of_exchanges <= set(ids)
 
 
-def test_without_a_last_look_the_rotation_before_tells_which_are_open(tmp_path: Path) -> None:
+def test_without_a_last_snapshot_the_previous_rotation_has_the_open_ones(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 60, every_s=5)
     before = rotations_in(dead)[-1]
     (left_in(dead) / f"{OPEN_CONNECTIONS}.spool").unlink()
@@ -167,7 +167,7 @@ def test_half_a_file_of_names_is_taken_away(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-def test_a_run_whose_process_lives_is_left_alone(tmp_path: Path) -> None:
+def test_a_run_of_a_live_process_is_left_alone(tmp_path: Path) -> None:
     living = dead_run(tmp_path, 20)
     lock = os.open(living, os.O_RDONLY)
     try:

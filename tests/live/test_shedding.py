@@ -247,7 +247,7 @@ def test_limits_never_grow() -> None:
     assert limits_for(1 << 40, limits=own) == own
 
 
-def test_too_little_memory_says_how_much_is_needed() -> None:
+def test_too_little_memory_is_an_error_with_the_required_size() -> None:
     with pytest.raises(KdissectError) as raised:
         limits_for(64 * MIB, 32 * MIB)
     told = "64 MiB of memory are too few: the process and its buffer of 32 MiB need 320 MiB"

@@ -77,7 +77,7 @@ def test_between_two_looks_a_bounded_number_of_steps_is_done(name: str) -> None:
     )
 
 
-def test_it_goes_on_no_further_than_it_is_told_to() -> None:
+def test_it_continues_no_further_than_requested() -> None:
     packets = packets_of("api_versions", 3_000_000)
     dissector = dissector_of()
     dissector.cancellation.ask = lambda: False
@@ -131,7 +131,7 @@ class Alive(Kept):
             self.stop()
 
 
-def test_it_tells_that_it_lives_by_this_machines_clock_while_that_of_the_packets_stands() -> None:
+def test_the_watchdog_follows_the_machines_clock_while_the_packets_clock_stops() -> None:
     packets = packets_of("tiny_segments", 1_000_000)
     kept = Alive()
     Watcher(Given(packets), [kept], clock=kept.clock).run()

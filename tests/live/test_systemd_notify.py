@@ -33,7 +33,7 @@ def said_to(manager: socket.socket) -> list[list[str]]:
         return found
 
 
-def test_a_run_is_told_from_its_beginning_to_its_end(
+def test_a_run_is_notified_from_start_to_end(
     manager: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())

@@ -35,7 +35,7 @@ def test_there_is_a_limit_to_the_names_that_are_kept(tmp_path: Path, monkeypatch
     assert list(kept.read().values()) == [str(number) for number in range(20, 30)]
 
 
-def test_a_damaged_file_of_names_is_told_and_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_file_of_names_is_reported_and_recreated(tmp_path: Path) -> None:
     for content in ("[1]", "{", '{"short": "name"}', '{"' + "\\u00e9" * 22 + '": "name"}', "\xff"):
         (tmp_path / "topics.json").write_text(content)
         told: list[str] = []
@@ -70,7 +70,7 @@ def test_knowing_the_names_before_changes_no_row(tmp_path: Path) -> None:
         assert rows_of(read_run(only_run(tmp_path / "second"), table)) == rows_of(first)
 
 
-def test_a_file_of_names_that_cannot_be_read_is_told_and_replaced(tmp_path: Path) -> None:
+def test_an_unreadable_file_of_names_is_reported_and_replaced(tmp_path: Path) -> None:
     """As one of another user; for root a directory is what cannot be read."""
     (tmp_path / "topics.json").mkdir()
     names = TopicNames(tmp_path, is_secret=False)

@@ -22,7 +22,7 @@ def test_a_replay_gives_the_rows_that_are_read_from_the_file() -> None:
     assert (status.balance.packets, status.balance.exchanges) == (1318, 331)
 
 
-def test_a_capture_that_grows_is_watched_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_a_growing_capture_is_watched_until_stopped(tmp_path: Path) -> None:
     path = tmp_path / "tap.pcapng"
     path.write_bytes(Path(CAPTURE).read_bytes())
     found = 0

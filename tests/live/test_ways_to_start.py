@@ -447,7 +447,7 @@ def test_a_thread_from_before_the_start_is_none_where_there_is_nothing_to_give_u
     assert len(written(tables)) == 331
 
 
-def test_root_of_a_container_that_may_not_change_its_user_says_so(place: Place) -> None:
+def test_root_of_a_container_that_may_not_change_its_user_is_an_error(place: Place) -> None:
     before = ["setpriv", "--inh-caps", "-all", "--clear-groups", *CONTAINED]
     with place.start(before, ["live", "-i", "lo", "--user", "nobody"]) as running:
         error = running.fail()

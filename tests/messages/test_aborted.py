@@ -119,6 +119,6 @@ def test_the_tables_say_it_of_each_partition_by_itself() -> None:
     assert records == told
 
 
-def test_before_version_4_nothing_says_it() -> None:
+def test_before_version_4_no_field_marks_aborted_batches() -> None:
     batches, _ = fetched(3, {"partition_index": 0, "records": data_batch(7, 0, 1)})
     assert batches == [(0, 0, None)]

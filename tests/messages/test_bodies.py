@@ -68,7 +68,7 @@ def test_bytes_left_over_are_an_invalid_value_with_their_offset() -> None:
     assert str(caught.value) == "3 bytes left over, byte 10 of 13"
 
 
-def test_a_cut_body_says_which_field_is_cut() -> None:
+def test_the_error_of_a_cut_body_names_the_field() -> None:
     with pytest.raises(Truncated) as caught:
         decode("Heartbeat", 0, "request", HEARTBEAT_V0[:-1])
     assert str(caught.value) == "length 1, only 0 bytes left at member_id, byte 7 of 9"

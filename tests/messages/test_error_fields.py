@@ -210,7 +210,7 @@ def test_records_that_a_broker_refuses_are_rows_with_their_own_messages(version:
     ]
 
 
-def test_a_quota_that_cannot_be_changed_says_whose_it_is() -> None:
+def test_the_error_of_a_quota_names_its_entity() -> None:
     entity = [
         {"entity_type": "user", "entity_name": "alice"},
         {"entity_type": "client-id", "entity_name": None},
@@ -233,7 +233,7 @@ def test_a_quota_that_cannot_be_changed_says_whose_it_is() -> None:
         (77, "", "", "resource type 77 orders"),
     ],
 )
-def test_the_resource_of_a_config_says_of_which_kind_it_is(
+def test_the_resource_of_a_config_includes_its_kind(
     kind: int, topic: str, group: str, resource: str
 ) -> None:
     result = {"error_code": 40, "resource_type": kind, "resource_name": "orders"}

@@ -73,7 +73,7 @@ def test_an_unknown_key_is_read_as_the_oldest_header_with_a_client_id() -> None:
         (start(FETCH, 12), Truncated, "varint takes 1 bytes, only 0 left, byte 12 of 12"),
     ],
 )
-def test_a_header_that_does_not_fit_says_where(
+def test_the_error_of_an_invalid_header_has_its_offset(
     data: bytes, error: type[DecodeError], text: str
 ) -> None:
     with pytest.raises(error) as caught:

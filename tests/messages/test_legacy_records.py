@@ -253,7 +253,7 @@ def test_zstd_is_not_of_the_old_formats() -> None:
     assert text_of(scan.error) == "zstd in message format 1, which does not know it"
 
 
-def test_a_wrapper_that_unpacks_to_too_much_says_so() -> None:
+def test_a_wrapper_that_unpacks_to_too_much_is_an_error() -> None:
     data = make_wrapper(1, GZIP, [make_message(1, bytes(10_000))], offset=0)
     scan = read_records(data, only_batch(data), 1000)
     assert isinstance(scan.error, DecompressionLimit)

@@ -128,7 +128,7 @@ def test_leaders_assignment_has_a_row_per_member_and_sync_the_members_own(versio
     ]
 
 
-def test_an_assignment_that_cannot_be_read_says_so() -> None:
+def test_an_unreadable_assignment_is_marked() -> None:
     ask = {"member_id": "m-1", "generation_id": 4}
     (row,) = events("SyncGroup", 3, ask, {"assignment": b"\0\0\0\0"}, "assignment")
     assert row[0].startswith("4 bytes, not decoded: ")
@@ -269,7 +269,7 @@ def test_a_heartbeat_of_the_preview_has_its_assignment() -> None:
     ]
 
 
-def test_members_of_0_8_2_are_told_by_the_names_of_then() -> None:
+def test_members_of_0_8_2_are_recognized_by_their_former_names() -> None:
     variants = dict(find_api("JoinGroup").definition().variants)
     ask = {"group_id": "workers", "topics": ["orders"], "consumer_id": "c",
            "session_timeout_ms": 6000, "partition_assignment_strategy": "range"}  # fmt: skip

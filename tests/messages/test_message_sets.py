@@ -120,7 +120,7 @@ def test_unpacking_has_a_limit_over_all_levels() -> None:
     assert "unpacks to more than the limit" in str(scan.error)
 
 
-def test_a_wrapper_that_does_not_unpack_says_why() -> None:
+def test_a_wrapper_that_does_not_unpack_has_a_reason() -> None:
     (scan,) = read_all(message(b"no gzip", codec=GZIP))
     assert (scan.records, scan.lost_count) == ([], 0)
     assert "gzip" in str(scan.error)

@@ -57,7 +57,7 @@ def test_an_unknown_message_or_version_is_an_unknown_api() -> None:
         decode_message("TopicRecord", 9, b"")
 
 
-def test_a_message_that_does_not_fit_says_where() -> None:
+def test_the_error_of_an_invalid_message_has_its_offset() -> None:
     with pytest.raises(DecodeError) as left:
         decode_message("ControlRecordKey", 0, b"\0\0\0\1!")
     assert str(left.value) == "1 bytes left over, byte 4 of 5"

@@ -56,7 +56,7 @@ def test_any_bytes_give_values_or_decode_error(
         assert full_old_body(protocol, key, data, is_response, request)
 
 
-def test_an_error_says_where_it_is() -> None:
+def test_an_error_has_its_path_and_offset() -> None:
     asked = multifetch(fetch_entry("orders", 0, 5, 99), fetch_entry("audit", 1, 0, 99))
     with pytest.raises(Truncated) as caught:
         decode_old("0.7", "MultiFetch", "request", asked[:-3])

@@ -67,7 +67,7 @@ def wrapper_of(magic: int, inner: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_wrong_checksum_inside_a_wrapper_is_told(magic: int) -> None:
+def test_a_wrong_checksum_inside_a_wrapper_is_reported(magic: int) -> None:
     # The wrapper's own checksum is right: what the producer packed was damaged already.
     good = make_message(magic, b"one", offset=1)
     for inner, is_right in ((good, True), (good[:-1] + b"!", False)):

@@ -346,7 +346,7 @@ def test_a_batch_that_does_not_unpack_loses_all_its_records() -> None:
     assert text_of(scan.error).startswith("gzip: ")
 
 
-def test_a_batch_that_unpacks_to_too_much_says_so() -> None:
+def test_a_batch_that_unpacks_to_too_much_is_an_error() -> None:
     data = make_batch([make_record(value=bytes(100_000))], codec=GZIP)
     scan = read_records(data, only_batch(data), 1000)
     assert (scan.records, scan.lost_count) == ([], 1)

@@ -58,7 +58,7 @@ def test_there_are_vectors_of_all_forty_variants() -> None:
 
 
 @pytest.mark.parametrize(("name", "releases"), LAYOUTS)
-def test_a_message_says_the_release_that_wrote_it(name: str, releases: str) -> None:
+def test_a_message_names_the_release_that_wrote_it(name: str, releases: str) -> None:
     same = not_told = 0
     for vector in OF_VARIANTS:
         if (vector.name, vector.releases) != (name, releases):

@@ -93,7 +93,7 @@ def test_every_variant_is_spoken_here() -> None:
 
 
 @pytest.mark.parametrize(("api", "side", "release", "values"), SPOKEN)
-def test_a_body_in_an_old_layout_says_the_release_and_is_no_problem(
+def test_a_body_in_an_old_layout_names_the_release_and_is_no_problem(
     api: str, side: str, release: str, values: Row
 ) -> None:
     found = found_in(talk_of(api, **{side: variant_body(api, side, values)}))

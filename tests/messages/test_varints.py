@@ -36,7 +36,7 @@ def test_a_varint_may_be_written_longer_than_needed(size: int) -> None:
     assert read_varint(data, 0, size) == (1, size)
 
 
-def test_a_varint_of_six_bytes_is_corrupt_whatever_it_says() -> None:
+def test_a_varint_of_six_bytes_is_always_corrupt() -> None:
     with pytest.raises(CorruptRecords, match="varint does not fit 32 bits"):
         read_varint(b"\x82\x80\x80\x80\x80\x00", 0, 6)
 

@@ -195,7 +195,7 @@ def test_lone_first_fragments_of_a_port_filter_are_flushed_soon() -> None:
     assert decoder.reasons() == {}
 
 
-def test_without_the_first_fragment_there_is_no_segment_and_the_bytes_are_told() -> None:
+def test_without_the_first_fragment_the_bytes_are_reported_and_no_segment() -> None:
     found, decoder = decode_all(fragments_v4()[1:])
     assert found == []
     assert decoder.reasons() == {"IP fragment": 2}
@@ -216,7 +216,7 @@ def test_fragments_of_undissected_protocols_are_no_problem() -> None:
     assert (found, decoder.reasons(), decoder.problems) == ([], {"IP fragment": 1}, [])
 
 
-def test_of_overlapping_fragments_the_first_copy_stays_and_the_disagreement_is_told() -> None:
+def test_of_overlapping_fragments_the_first_copy_wins_and_the_conflict_is_reported() -> None:
     tcp = make_tcp(b"a" * 44)
     other = make_tcp(b"b" * 44)
     frames = [

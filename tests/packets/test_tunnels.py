@@ -288,7 +288,7 @@ def test_large_offloaded_packets_in_a_tunnel_end_where_the_outer_ones_do() -> No
     assert (found["payload_length"], len(found["payload"])) == (70_000, 70_000)
 
 
-def test_a_jumbo_payload_option_says_where_the_packet_ends() -> None:
+def test_a_jumbo_payload_option_sets_the_packets_end() -> None:
     payload = bytes(70_000)
     length = struct.pack(">I", 8 + 20 + len(payload))
     for option in (b"\x06\x00\xc2\x04" + length, b"\x06\x01\x00\x01\x01\x00\xc2\x04" + length):

@@ -161,7 +161,7 @@ def test_metadata_v0_of_no_topics_asks_for_all() -> None:
     assert kdissect.decode("Metadata", 0, "request", i32(0)) == {"topics": []}
 
 
-def test_metadata_v0_says_which_replicas_are_down_and_that_there_is_no_leader() -> None:
+def test_metadata_v0_lists_offline_replicas_and_no_leader() -> None:
     brokers = i32(1, 7) + string16("host") + i32(9092)
     partition = struct.pack(">h", 9) + i32(0, -1, 2, 7, 8, 1, 7)
     data = i32(77) + brokers + i32(1) + b"\0\0" + string16("orders") + i32(1) + partition

@@ -172,7 +172,7 @@ def test_features_in_the_tags_of_api_versions_are_read() -> None:
     assert found["zk_migration_ready"] is True
 
 
-def test_every_version_that_ever_shipped_is_read_whatever_api_versions_said() -> None:
+def test_every_shipped_version_is_read_regardless_of_api_versions() -> None:
     """Section 3: the response says min 3 for Produce, a Produce v0 is decoded all the same."""
     offered = make_body("ApiVersions", 0, "response", {
         "api_keys": [{"api_key": 0, "min_version": 3, "max_version": 11}]

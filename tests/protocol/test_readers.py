@@ -68,7 +68,7 @@ def test_a_tag_longer_than_the_data_is_truncated() -> None:
             build_reader(spec, 0).skip(data, 0)
 
 
-def test_a_nullable_struct_starts_with_a_byte_that_says_whether_it_is_there() -> None:
+def test_a_nullable_struct_starts_with_a_presence_byte() -> None:
     spec = layout("Node N?", "  Id int32", flexible=True)
     assert read_whole(spec, b"\xff\x00") == {"node": None}
     assert read_whole(spec, b"\x01" + int32(4) + b"\x00\x00") == {"node": {"id": 4}}
@@ -115,7 +115,7 @@ def test_invalid_utf8_is_shown_with_backslashes() -> None:
     assert read_whole(layout("Name string"), b"\x00\x03a\xff\n") == {"name": "a\\xff\n"}
 
 
-def test_a_run_of_fixed_fields_says_which_one_is_cut() -> None:
+def test_the_error_of_a_cut_run_of_fixed_fields_names_the_field() -> None:
     reader = build_reader(layout("A int8", "Inner I", "  B int16", "C int32"), 0)
     with pytest.raises(Truncated) as caught:
         reader.skip(bytes(6), 0)

@@ -203,7 +203,7 @@ def test_the_layout_of_the_document_decodes(
             decode_body(api, version, direction, wrong)
 
 
-def test_the_notation_makes_the_bytes_that_it_says() -> None:
+def test_the_notation_makes_the_described_bytes() -> None:
     assert encoded("i16 [s [i32]] b i8=1") == (
         b"\0\1"
         b"\0\0\0\2"

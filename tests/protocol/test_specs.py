@@ -86,7 +86,7 @@ def test_a_block_is_read_as_documented() -> None:
         ("data A\n  versions 0\n  releases 0", "line 1: releases '0' of A"),
     ],
 )
-def test_a_wrong_line_is_a_schema_error_that_says_which(text: str, message: str) -> None:
+def test_a_wrong_line_is_a_schema_error_with_its_number(text: str, message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         read_definitions(text)
     assert message in str(caught.value)

@@ -32,7 +32,7 @@ def places(spec: MessageSpec, data: bytes) -> list[tuple[str, int]]:
     return [(place["path"], place["offset"]) for place in found]
 
 
-def test_a_string_an_array_and_bytes_are_told_where_the_layout_has_no_null() -> None:
+def test_unexpected_null_strings_arrays_and_bytes_are_reported() -> None:
     spec = layout("Id int32", "Name string", "Ids [int32]", "Raw bytes", "Rack string?")
     data = int32(7) + b"\xff\xff" + int32(-1) + int32(-1) + b"\xff\xff"
     assert places(spec, data) == [("name", 4), ("ids", 6), ("raw", 10)]
@@ -57,7 +57,7 @@ def test_tags_and_structs_that_may_be_null_are_looked_into() -> None:
     assert places(spec, data) == [("node.host", 1), ("late", 6), ("leader.rack", 10)]
 
 
-def test_only_the_first_places_of_a_hostile_body_are_told() -> None:
+def test_only_the_first_unexpected_nulls_of_a_hostile_body_are_reported() -> None:
     data = int32(5000) + b"\xff\xff" * 5000
     assert len(places(layout("Names [string]"), data)) == PLACES_LIMIT
 

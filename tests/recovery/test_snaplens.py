@@ -52,5 +52,5 @@ def test_drawn_captures_cut_at_drawn_sizes_make_nothing_up() -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), WRONG_ONCE)
-def test_what_was_made_up_once_is_right(name: str, size: int) -> None:
+def test_former_snaplen_errors_stay_fixed(name: str, size: int) -> None:
     assert wrong_values(name, [size]) == []

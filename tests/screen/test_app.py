@@ -108,7 +108,7 @@ def test_characters_typed_into_the_filter_are_not_commands() -> None:
     played(play)
 
 
-def test_space_pauses_and_says_so() -> None:
+def test_space_pauses_and_shows_it() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("space")
         assert " PAUSED " in screen(app)[0]

@@ -44,7 +44,7 @@ def test_parts_that_contradict_the_latency_do_no_harm() -> None:
     assert plain(bar(odd, 20)) == "░" * 20
 
 
-def test_other_rows_are_told_in_full() -> None:
+def test_other_rows_are_shown_in_full() -> None:
     assert [plain(line) for line in detail_lines(CONNECTIONS, TROUBLED[1], NOW_NS, 80)] == [
         "client      bi",
         "from        [2001:db8::9]:40022",

@@ -57,19 +57,19 @@ def test_abnormal_values_are_red() -> None:
     )  # fmt: skip
 
 
-def test_shedding_is_told_before_anything_was_shed() -> None:
+def test_shedding_is_shown_before_anything_was_shed() -> None:
     status = TROUBLED.status._replace(shed={})
     texts = lines(TROUBLED._replace(status=status), 80)[2]
     assert "shed level 2" in texts
 
 
-def test_a_shorter_window_than_asked_for_is_told() -> None:
+def test_a_shorter_window_than_requested_is_shown() -> None:
     assert Piece("last 12 of 60 s", "warm") in heading_lines(TROUBLED, history(1), MARKS, 80)[0]
     assert Piece("last 1 of 60 s") in heading_lines(NOTHING, history(1), MARKS, 80)[0]
 
 
 @pytest.mark.parametrize("state", ["PAUSED", "capture ended"])
-def test_why_nothing_moves_is_told(state: str) -> None:
+def test_the_reason_of_a_standstill_is_shown(state: str) -> None:
     shown = heading_lines(SNAPSHOT, history(1), MARKS._replace(state=state), 80)[0]
     assert Piece(f" {state} ", "marked") in shown
 

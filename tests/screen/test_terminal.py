@@ -72,7 +72,7 @@ def test_losses_are_red_in_the_terminals_colours(troubled: Terminal) -> None:
     assert "38;2;" not in troubled.screen("-e")  # none that the terminal would have to mix
 
 
-def test_without_colours_it_says_the_same() -> None:
+def test_the_text_is_the_same_without_colours() -> None:
     command = [sys.executable, "-m", "tests.screen.shown", "troubled"]
     with terminal(command, 120, NO_COLOR="1") as opened:
         opened.wait_for("? help")
@@ -162,7 +162,7 @@ def test_the_terminal_is_clean_afterwards(troubled: Terminal, key: str) -> None:
     assert is_clean(troubled)
 
 
-def test_it_ends_with_the_terminal_where_no_signal_says_so() -> None:
+def test_it_ends_with_the_terminal_without_a_signal() -> None:
     # It is not the terminal's own session, so there is no SIGHUP.
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (24, 80))

@@ -223,7 +223,7 @@ def test_a_failure_is_seen() -> None:
         ("Problems", ["no problems since the beginning"]),
     ],
 )
-def test_an_empty_table_says_why(view: str, reasons: list[str]) -> None:
+def test_an_empty_table_shows_its_reason(view: str, reasons: list[str]) -> None:
     snapshot = NOTHING._replace(status=STANDING)
     view_state = Broker(snapshot).view_state()
     view_state.choose(NUMBERS[view])
@@ -239,7 +239,7 @@ def test_without_exchanges_the_screen_reports_the_traffic_seen() -> None:
     ]
 
 
-def test_where_rows_are_not_made_an_empty_table_says_so() -> None:
+def test_an_empty_table_shows_that_its_rows_are_shed() -> None:
     view_state = Broker(SNAPSHOT._replace(topics=())).view_state()
     view_state.snapshot = view_state.snapshot._replace(status=STANDING._replace(level=3))
     view_state.choose(NUMBERS["Topics"])
@@ -249,7 +249,7 @@ def test_where_rows_are_not_made_an_empty_table_says_so() -> None:
     ]
 
 
-def test_a_filter_that_nothing_has_says_so() -> None:
+def test_a_filter_without_matches_is_shown() -> None:
     view_state = Broker().view_state()
     view_state.narrow("zzz")
     assert view_state.nothing() == ["none of 8 rows has all words of the filter; Esc clears it"]

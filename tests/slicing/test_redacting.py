@@ -134,7 +134,7 @@ def test_no_secret_of_any_kind_of_message_is_left_also_of_those_that_are_broken(
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_no_secret_is_left_whatever_the_network_did(number: int, tmp_path: Path) -> None:
+def test_no_secret_is_left_after_any_network_fault(number: int, tmp_path: Path) -> None:
     """Packets are lost, twice there, later than the next one, and cut by a snaplen; drawn."""
     chance = random.Random(f"{SEED} {number}")
     source = CAPTURES / f"{chance.choice(['sasl-4.3.1', 'tokens-2.8.2', 'admin-4.3.1'])}.pcapng"

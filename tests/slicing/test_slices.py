@@ -61,7 +61,7 @@ def test_the_exchanges_of_a_slice_are_those_that_were_chosen(
 @pytest.mark.parametrize("name", sorted(CLASSES))
 @settings(max_examples=3, derandomize=True)
 @given(seed=st.integers(0, 1 << 32), is_whole=st.booleans())
-def test_whatever_the_network_and_the_capture_did_the_exchanges_are_the_same(
+def test_the_exchanges_of_a_slice_survive_any_network_or_capture_fault(
     name: str, seed: int, is_whole: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     directory = tmp_path_factory.mktemp("faulty")
@@ -233,7 +233,7 @@ def test_a_pcap_file_has_the_same_packets(tmp_path: Path) -> None:
     ]
 
 
-def test_a_slice_of_a_slice_says_both_frame_numbers(tmp_path: Path) -> None:
+def test_a_slice_of_a_slice_has_both_frame_numbers(tmp_path: Path) -> None:
     where = "latency_ns > 1e9"
     write_slice(QUICKSTART, tmp_path / "a.pcapng", where)
     write_slice(tmp_path / "a.pcapng", tmp_path / "b.pcapng", where)
@@ -267,7 +267,7 @@ def test_of_a_damaged_capture_a_sound_one_is_made(number: int, tmp_path: Path) -
     ]
 
 
-def test_nothing_chosen_is_said_and_writes_nothing(
+def test_an_empty_selection_is_reported_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "a.pcapng"

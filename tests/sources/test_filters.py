@@ -170,7 +170,7 @@ def test_ports_that_follow_each_other_are_one_range() -> None:
     assert list(port_ranges([])) == []
 
 
-def test_hundreds_of_ports_are_told_apart() -> None:
+def test_hundreds_of_ports_are_distinguished() -> None:
     ports = random.Random(1).sample(range(1, 65536), 300)
     program = port_filter(ports, ETHERNET, SNAPLEN)
     there = set(ports)
@@ -240,7 +240,7 @@ def test_an_expression_is_never_an_option_of_tcpdump() -> None:
         compile_by_tcpdump("--version", ETHERNET)
 
 
-def test_an_expression_of_vlans_says_that_tags_are_gone() -> None:
+def test_an_expression_with_vlans_warns_of_stripped_tags() -> None:
     with pytest.raises(CaptureError, match="capture on the VLAN's own interface"):
         compile_expression("vlan 5 and tcp", ETHERNET)
 

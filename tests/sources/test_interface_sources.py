@@ -305,7 +305,7 @@ def test_a_ring_goes_round_and_round_without_loss(hosts: tuple[Host, Host]) -> N
     assert [packet.number for packet in packets] == list(range(1, 601))
 
 
-def test_the_backlog_says_how_full_the_ring_was(hosts: tuple[Host, Host]) -> None:
+def test_the_backlog_is_the_fill_level_of_the_ring(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
     with open_at(broker, buffer_bytes=1 << 20) as packet_source:
         assert packet_source.backlog() == 0.0

@@ -39,7 +39,7 @@ def test_an_interface_that_is_down_is_listed_as_that(hosts: tuple[Host, Host]) -
         assert list_interfaces()[1] == InterfaceProperties(CABLE, False, "veth", (), 1, 1500)
 
 
-def test_a_vlan_and_a_tunnel_are_told_from_ethernet(hosts: tuple[Host, Host]) -> None:
+def test_vlans_and_tunnels_are_distinguished_from_ethernet(hosts: tuple[Host, Host]) -> None:
     host = hosts[0]
     made = {}
     for name, words, expected in (

@@ -94,7 +94,7 @@ def test_an_interface_that_is_down_is_opened_and_waited_for(hosts: tuple[Host, H
         assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
 
 
-def test_scapy_opens_no_interface_that_is_down_and_the_error_says_so(
+def test_scapy_refuses_an_interface_that_is_down_with_a_clear_error(
     hosts: tuple[Host, Host],
 ) -> None:
     hosts[1].ip("link", "set", CABLE, "down")

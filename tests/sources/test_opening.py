@@ -50,7 +50,7 @@ def test_invalid_sources_are_rejected(names: list[str], asked: dict[str, Any], t
 
 @pytest.mark.parametrize("through", ["auto", "ring", "scapy"])
 @pytest.mark.parametrize("name", ["eth77", "", "a name longer than any", "bad/../name"])
-def test_an_unknown_interface_is_told_with_those_there_are(
+def test_the_error_of_an_unknown_interface_lists_existing_ones(
     hosts: tuple[Host, Host], through: str, name: str
 ) -> None:
     with pytest.raises(CaptureError) as raised:
@@ -86,7 +86,7 @@ def test_on_linux_the_ring_is_taken(hosts: tuple[Host, Host]) -> None:
         assert (packet_source.block_size, packet_source.block_count) == (1 << 18, 256)
 
 
-def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
+def test_scapy_replaces_an_unavailable_ring_with_a_notice(
     hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, broker = hosts

@@ -95,7 +95,7 @@ def test_a_file_that_is_replaced_is_read_to_its_end_first(tmp_path: Path) -> Non
     assert kinds(packet_source) == []
 
 
-def test_a_file_that_is_truncated_is_read_anew_and_that_is_told(tmp_path: Path) -> None:
+def test_a_truncated_file_is_reread_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "tap.pcap"
     path.write_bytes(make_pcap(at(1, 2)) + b"half")
     with TailSource(path) as packet_source:
@@ -198,7 +198,7 @@ def test_file_compressed_afterwards_is_not_read_twice(tmp_path: Path) -> None:
         assert kinds(packet_source) == []
 
 
-def test_a_file_that_goes_before_it_was_read_is_told(tmp_path: Path) -> None:
+def test_a_file_removed_before_it_was_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / count(1)).write_bytes(make_pcap(at(1)))
     with TailSource(tmp_path) as packet_source:
         assert seconds(packet_source) == [1]

@@ -144,7 +144,7 @@ def test_exporting_again_gives_the_same_spans_and_so_does_a_slice(tmp_path: Path
     assert {(span["traceId"], span["spanId"]) for span in sliced} <= ids
 
 
-def test_protobuf_says_the_same(tmp_path: Path) -> None:
+def test_protobuf_has_the_same_content(tmp_path: Path) -> None:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     spans = exported(QUICKSTART, tmp_path / "a.jsonl")
@@ -265,7 +265,7 @@ def test_without_the_sdk_the_extra_is_named(
     assert capsys.readouterr().err == f"kdissect: {text}\n"
 
 
-def test_no_exchange_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_matching_exchange_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["spans", QUICKSTART, "--where", "api = 'Vote'"]) == 0
     told = capsys.readouterr()
     assert told.out == ""
@@ -366,7 +366,7 @@ def test_an_endpoint_takes_hostile_names(receiver: Any, hostile: Path) -> None:
 
 
 @pytest.mark.parametrize("scope", ["", "SPAN_"])
-def test_values_are_as_long_as_the_environment_says(
+def test_the_environment_limits_the_length_of_values(
     scope: str, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"OTEL_{scope}ATTRIBUTE_VALUE_LENGTH_LIMIT", "20")
@@ -437,7 +437,7 @@ def test_records_are_left_alone_when_no_links_are_wanted(tmp_path: Path) -> None
     assert not any("links" in span or "parentSpanId" in span for span in spans)
 
 
-def test_of_records_nothing_but_the_trace_context_is_told(tmp_path: Path) -> None:
+def test_records_export_nothing_but_the_trace_context(tmp_path: Path) -> None:
     exported(TRACING, tmp_path / "a.jsonl")
     text = (tmp_path / "a.jsonl").read_bytes()
     assert b"0af7651916cd43dd8448eb211c80" in text

@@ -145,7 +145,7 @@ raise getattr(builtins, sys.argv[1])
         ("BrokenPipeError", False, True),
     ],
 )
-def test_a_worker_whose_connection_spark_has_closed_prints_no_stack_trace(
+def test_a_worker_disconnected_by_spark_prints_no_stack_trace(
     error: str, in_worker: bool, is_told: bool
 ) -> None:
     environment = {**os.environ, **({"PYTHON_WORKER_FACTORY_PORT": "1"} if in_worker else {})}

@@ -111,7 +111,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "dataset"
 
 
-def test_days_are_told_apart_and_only_the_files_of_those_chosen_are_read(
+def test_days_are_grouped_and_only_files_of_chosen_days_are_read(
     days: Path, tmp_path: Path
 ) -> None:
     by = analyse("latency", days, by=["date", "tap"]).to_arrow().to_pylist()

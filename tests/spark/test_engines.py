@@ -62,7 +62,7 @@ def test_an_engine_that_there_is_not_is_an_error(tables: Tables) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_says_on_stderr_that_spark_answers(
+def test_the_command_names_spark_on_stderr(
     tables: Tables,
     spark: "SparkSession",
     monkeypatch: pytest.MonkeyPatch,

@@ -58,7 +58,7 @@ def test_an_executor_with_a_full_disk_is_tried_again(
     assert (tmp_path / "publish").exists()
 
 
-def test_a_disk_that_stays_full_is_told_in_a_line(
+def test_a_disk_that_stays_full_is_one_line(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=72)

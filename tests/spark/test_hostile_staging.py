@@ -134,7 +134,7 @@ def test_a_staging_directory_is_no_link(tmp_path: Path) -> None:
         {"process": 1 << 31}, {"process": True}, {"process": 1.0},
     ],
 )  # fmt: skip
-def test_a_process_is_what_a_process_can_be(said: dict[str, Any]) -> None:
+def test_a_process_identity_has_valid_values_only(said: dict[str, Any]) -> None:
     sound = this_process()
     assert process_in(json.dumps(sound).encode(), "owner") == sound
     with pytest.raises(DatasetError, match="owner"):

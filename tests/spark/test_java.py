@@ -41,7 +41,9 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     ("said", "version"),
     [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("11.0.2", 11), ("1.8.0_392", 8), ("", 0)],
 )
-def test_java_says_which_version_it_is(tmp_path: Path, said: str, version: int) -> None:
+def test_the_version_of_java_is_read_from_its_output(
+    tmp_path: Path, said: str, version: int
+) -> None:
     assert version_of(made_java(tmp_path, said)) == version
 
 
@@ -87,7 +89,7 @@ def test_without_java_the_error_names_the_package() -> None:
     assert str(caught.value) == what + FIX
 
 
-def test_the_error_says_which_javas_will_not_do(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+def test_the_error_lists_unsuitable_javas(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
     old = made_java(tmp_path / "path", "1.8.0_392")
     bare.setenv("PATH", str(old.parent))
     bare.setenv("JAVA_HOME", "/gone")

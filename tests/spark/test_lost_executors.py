@@ -26,7 +26,7 @@ def test_a_question_is_not_asked_for_ever() -> None:
     assert len(asked) == 3
 
 
-def test_other_failures_are_told_at_once() -> None:
+def test_other_failures_are_reported_at_once() -> None:
     errors = pytest.importorskip("pyspark.errors", reason="PySpark is not installed")
     asked: list[int] = []
 

@@ -120,7 +120,7 @@ def test_several_taps_have_ids_of_their_own(tmp_path: Path) -> None:
     assert dataset_rows(dataset, "b2-ring") == library_rows(other, taps["b2-ring"])
 
 
-def test_taps_can_be_told_by_a_pattern(tmp_path: Path) -> None:
+def test_taps_can_be_matched_by_a_pattern(tmp_path: Path) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
     moved = []
     for number, path in enumerate(paths):

@@ -45,7 +45,7 @@ spark.stop()
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
-def test_a_session_says_nothing_on_stderr_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_session_is_silent_on_stderr_and_leaves_nothing_behind(tmp_path: Path) -> None:
     surroundings = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
         surroundings.pop(name, None)
@@ -78,7 +78,7 @@ def test_the_command_answers_with_spark_as_with_duckdb() -> None:
     assert done.stdout == expected.stdout
 
 
-def test_without_java_the_command_says_so_in_one_line(tmp_path: Path) -> None:
+def test_without_java_the_error_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     capture = str(CAPTURES / "retries-4.3.1.pcapng")
     program = (

@@ -76,7 +76,7 @@ def ring(tmp_path: Path) -> tuple[list[str], int]:
     return paths, total_of(paths) // 6
 
 
-def test_rows_whose_topic_gets_its_name_later_come_with_the_last_part(tmp_path: Path) -> None:
+def test_rows_with_a_late_topic_name_come_with_the_last_part(tmp_path: Path) -> None:
     packets = packets_of(CAPTURES / "incident-slow-poller-4.3.1.pcapng")[332:1996]
     path = tmp_path / "late.pcap"
     path.write_bytes(make_pcap(packets, magic=NANOSECONDS, link_type=1))
@@ -138,7 +138,7 @@ def test_tasks_that_share_no_directory_give_the_same(
     assert rows == library_rows(paths, tables=("exchanges",))["exchanges"]
 
 
-def test_a_part_whose_task_has_died_is_made_by_those_that_need_it(
+def test_a_part_of_a_dead_task_is_made_by_its_readers(
     ring: tuple[list[str], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, size = ring
@@ -203,7 +203,7 @@ def test_old_directories_are_removed(ring: tuple[list[str], int], tmp_path: Path
     assert (old.exists(), new.exists(), other.exists()) == (False, True, True)
 
 
-def test_a_capture_that_vanishes_is_told_of_by_its_parts(
+def test_a_vanished_capture_is_reported_by_its_parts(
     ring: tuple[list[str], int], tmp_path: Path
 ) -> None:
     paths, size = ring

@@ -60,7 +60,7 @@ def test_times_are_microseconds_rounded_with_their_nanoseconds_beside() -> None:
     ]
 
 
-def test_of_an_error_the_first_line_is_told() -> None:
+def test_the_first_line_of_an_error_is_reported() -> None:
     assert first_line(ValueError("\n  what it is \n\tat java.lang")) == "what it is"
     assert first_line(ValueError()) == "ValueError"
 

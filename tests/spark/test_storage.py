@@ -284,7 +284,7 @@ def test_two_runs_at_a_time_are_refused(bucket: Bucket) -> None:
     assert written(bucket) == {}
 
 
-def test_a_run_whose_process_has_ended_is_over_at_once(bucket: Bucket) -> None:
+def test_a_run_of_an_ended_process_is_over_at_once(bucket: Bucket) -> None:
     said = storage_dataset.this_process()
     # Larger than any process id of Linux.
     gone = bucket.at(f"kafka/_kdissect/run-1/{OWNER}")
@@ -308,9 +308,7 @@ def test_a_run_that_others_took_for_dead_does_not_commit(
     assert stored_manifest(bucket.uri("kafka")).run == 1
 
 
-def test_an_owner_says_again_and_again_that_it_is_there(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_renews_its_heartbeat(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_dataset, "RENEWED_EVERY_S", 0.01)
     with open_dataset(bucket.uri("kafka")) as opened:
         assert isinstance(opened, storage_dataset.StoredDataset)

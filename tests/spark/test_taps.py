@@ -39,7 +39,7 @@ def test_the_name_of_a_tap_does_not_depend_on_how_many_files_it_has(tmp_path: Pa
         assert (alone.name, alone.chain) == (every[0].name, every[0].chain)
 
 
-def test_taps_of_the_same_name_are_told_by_their_directories(tmp_path: Path) -> None:
+def test_taps_of_the_same_name_are_distinguished_by_directory(tmp_path: Path) -> None:
     for broker in ("b1", "b2"):
         write(tmp_path / broker / "ring.pcap0", 0)
         write(tmp_path / broker / "ring.pcap1", 1)
@@ -55,7 +55,7 @@ def test_a_glob_may_match_directories(tmp_path: Path) -> None:
     assert found.broken == []
 
 
-def test_a_pattern_says_which_tap_a_file_is_of(tmp_path: Path) -> None:
+def test_a_pattern_assigns_a_file_to_a_tap(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "10h" / "rack-2" / "broker-1.pcap", 10),
         write(tmp_path / "09h" / "rack-2" / "broker-1.pcap", 9),

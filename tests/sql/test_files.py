@@ -76,7 +76,7 @@ def test_a_name_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
         paths.of(path)
 
 
-def test_where_no_link_can_be_made_it_is_said(
+def test_an_impossible_link_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not-there"))

@@ -185,7 +185,7 @@ def test_an_answer_is_that_of_the_table_itself(opened: Queryable) -> None:
     assert again == [{"n": table.num_rows}]
 
 
-def test_names_that_are_twice_there_are_told_apart_and_other_types_are_text(
+def test_duplicate_names_are_numbered_and_other_types_are_text(
     opened: Queryable,
 ) -> None:
     text = (
@@ -213,7 +213,7 @@ def test_names_that_are_twice_there_are_told_apart_and_other_types_are_text(
         ("SELEC 1", "Parser Error"),
     ],
 )
-def test_a_mistake_is_told_with_the_right_word(text: str, said: str, opened: Queryable) -> None:
+def test_a_mistake_is_reported_with_the_right_word(text: str, said: str, opened: Queryable) -> None:
     with pytest.raises(InvalidArgument) as caught:
         opened.query(text)
     assert said in str(caught.value)

@@ -83,7 +83,7 @@ def test_bytes_before_the_syn_ack_is_seen_have_their_positions_by_the_handshakes
     assert read(talk).heard(1).gaps == [(0, 4, "lost")]
 
 
-def test_a_later_acknowledgment_does_not_say_where_a_stream_begins_whose_syn_is_lost() -> None:
+def test_a_later_acknowledgment_does_not_set_the_start_after_a_lost_syn() -> None:
     # Without SYN-ACK and the first ACK; the last acknowledges bytes that are captured after it.
     talk = conversation(has_acks=False).client(b"ask").broker(b"said").ack(is_client=True)
     last = len(talk.segments())
@@ -209,7 +209,7 @@ def test_ports_are_reused_after_fin_before_the_old_connection_is_forgotten() -> 
     assert [reading.both(one) for one in reading.connections] == [(b"old", b""), (b"new", b"")]
 
 
-def test_reuse_gives_out_what_the_old_connection_held() -> None:
+def test_reuse_delivers_the_held_bytes_of_the_old_connection() -> None:
     talk = conversation(has_acks=False).client(b"lost", b"held").lose(4).port_reuse()
     reading = read(talk)
     old = reading.connections[0]
@@ -228,7 +228,7 @@ def test_two_far_segments_in_a_row_begin_another_connection_without_syn() -> Non
     assert reading.kinds == []
 
 
-def test_one_far_segment_is_told_and_left_out() -> None:
+def test_one_far_segment_is_reported_and_ignored() -> None:
     talk = conversation(has_acks=False).client(b"old").broker(b"old too")
     segments = talk.client(b"stray").client(b"more").segments()
     segments[5].sequence += FAR

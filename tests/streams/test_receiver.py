@@ -42,7 +42,7 @@ def texts(events: list[Event]) -> list[str]:
     return found
 
 
-def test_a_chunk_is_given_at_once_and_says_which_packet_it_came_in() -> None:
+def test_a_chunk_is_delivered_at_once_with_its_packet_number() -> None:
     _, events = feed(conversation().client(b"hello"))
     (chunk,) = events
     assert isinstance(chunk, Chunk)
@@ -231,7 +231,7 @@ def test_cut_payloads_out_of_order_come_out_in_order() -> None:
     assert reading.heard(0).gaps == [(4, 2, "cut"), (10, 2, "cut"), (16, 2, "cut")]
 
 
-def test_bytes_from_before_the_first_ones_seen_are_told_once_and_not_given() -> None:
+def test_bytes_before_the_first_ones_seen_are_reported_once_and_not_delivered() -> None:
     talk = conversation(has_acks=False).client(b"one", b"two", b"three")
     reading = read(talk.start_late(3).shuffle_data([2, 1, 0]))
     assert reading.both() == (b"three", b"")

@@ -51,7 +51,7 @@ def test_acknowledged_missing_bytes_were_lost_by_the_capture() -> None:
     assert read(talk.lose(6)) == ({"missing_bytes": 5, "capture_lost_bytes": 5}, {})
 
 
-def test_what_nobody_acknowledged_may_be_lost_by_either() -> None:
+def test_unacknowledged_bytes_may_be_lost_by_network_or_capture() -> None:
     talk = conversation(has_acks=False).client(b"one", b"seven", b"three")
     assert read(talk.lose(5)) == ({"missing_bytes": 5}, {})
 
@@ -146,7 +146,7 @@ def test_keepalives_and_their_answers_are_keepalives_only(payload: bytes) -> Non
     assert read(talk) == ({"keepalives": 2}, {})
 
 
-def test_a_full_window_lasts_until_a_segment_says_that_it_is_open() -> None:
+def test_a_full_window_lasts_until_a_segment_opens_it() -> None:
     talk = conversation(has_acks=False).client(b"one").ack(False, window=0)
     talk = talk.keepalive(True).ack(False, window=0, gap_ns=5 * MS).ack(False, gap_ns=2 * MS)
     reading = Reading(talk.segments())

@@ -159,7 +159,7 @@ def spoiled(log: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", SPOILABLE)
-def test_a_wrong_checksum_is_told_when_asked_for(tmp_path: Path, kind: str) -> None:
+def test_a_wrong_checksum_is_reported_on_request(tmp_path: Path, kind: str) -> None:
     log = SPOILABLE[kind]
     for data, is_right in ((log, True), (spoiled(log), False)):
         assert [row["crc_ok"] for row in rows(produced(data), tmp_path, "batches")] == [None]

@@ -361,7 +361,7 @@ def test_a_row_is_one_integer_a_stored_column(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_column_is_of_the_type_that_the_schema_says(table: str) -> None:
+def test_every_column_has_the_type_of_the_schema(table: str) -> None:
     batch = BatchBuilder(TABLES[table], CAPTURES, {}).batch(MADE[table]())
     for column in TABLES[table].columns:
         assert batch.schema.field(column.name).type == ARROW_TYPES[column.type]
@@ -440,7 +440,7 @@ def test_the_groups_of_an_error_is_its_exchanges_when_it_names_none() -> None:
     assert made("errors", rows)[0]["group_id"] == "workers"
 
 
-def test_a_connection_is_told_from_the_side_of_the_client() -> None:
+def test_a_connection_is_described_from_the_clients_side() -> None:
     state = ConnectionState(make_connection())
     state.request_direction = 1
     rows = ConnectionRows()

@@ -98,7 +98,7 @@ def test_suites_of_tls_1_3_are_decrypted(suite: str) -> None:
     assert_decrypted(talk, "TLS 1.3", suite)
 
 
-def test_the_server_name_and_the_chosen_protocol_are_told() -> None:
+def test_the_server_name_and_the_chosen_protocol_are_reported() -> None:
     for version in ("TLS 1.2", "TLS 1.3"):
         talk = make_talk(Setup(version, alpn=("kafka", "h2")), TURNS)
         facts = read_plain(talk).facts

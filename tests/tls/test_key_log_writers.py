@@ -104,9 +104,7 @@ def key_log_of(program: str, kind: str, listener: Listener, directory: Path) -> 
 
 
 @pytest.mark.slow
-def test_librdkafka_writes_no_secret_where_sslkeylogfile_says(
-    listener: Listener, tmp_path: Path
-) -> None:
+def test_librdkafka_writes_no_secret_to_sslkeylogfile(listener: Listener, tmp_path: Path) -> None:
     """Its wheels have libcurl in them, which makes the file and writes nothing of Kafka there."""
     assert not key_log_of(LIBRDKAFKA, "", listener, tmp_path)
 

@@ -80,7 +80,7 @@ def test_lines_by_session_id_are_read() -> None:
      b"RSA Session-ID:00 Master-Key:00", b"RSA Session-ID:" + b"00" * 33 + b" Master-Key:00",
      b"SERVER_TRAFFIC_SECRET_0 " + RANDOM.hex().encode() + b" 00", b"\xff\xfe C\0L\0"],
 )  # fmt: skip
-def test_a_bad_line_is_told_by_its_number_alone(line: bytes) -> None:
+def test_a_bad_line_is_reported_by_number_only(line: bytes) -> None:
     log = KeyLog()
     log.add(LINE + b"\n" + line + b"\n", "keys.log")
     assert [(problem.kind, problem.message) for problem in log.problems] == [
@@ -89,7 +89,7 @@ def test_a_bad_line_is_told_by_its_number_alone(line: bytes) -> None:
     assert len(log) == 1
 
 
-def test_many_bad_lines_are_told_together() -> None:
+def test_many_bad_lines_are_reported_together() -> None:
     log = KeyLog()
     log.add(b"no\n" * 1000, "keys.log")
     assert len(log.problems) == MAX_BAD_LINES + 1

@@ -239,7 +239,7 @@ def test_any_bytes_give_values_or_problems(data: st.DataObject) -> None:
         assert min(*facts.tls_bytes, *facts.encrypted_bytes) >= 0
 
 
-def test_what_is_read_once_is_read_whole() -> None:
+def test_a_source_read_once_is_read_whole() -> None:
     """Control: the talks of these tests come out as they are when nothing is done to them."""
     for name in SETUPS:
         talk = made(name)

@@ -60,7 +60,7 @@ def test_keys_of_other_sessions_are_no_keys(talk: Talk) -> None:
     assert plain.problems == []
 
 
-def test_wrong_secrets_are_told_once_a_connection(talk: Talk) -> None:
+def test_wrong_secrets_are_reported_once_a_connection(talk: Talk) -> None:
     lines = [line.split() for line in talk.keylog.splitlines() if not line.startswith(b"#")]
     wrong = b"".join(
         b" ".join([label, random, secret[::-1]]) + b"\n" for label, random, secret in lines
@@ -92,7 +92,7 @@ def test_one_direction_alone_is_recognised(talk: Talk) -> None:
         assert kinds_of(plain) == (["tls-undecryptable"] if is_client else [])
 
 
-def test_a_hello_without_an_answer_is_told() -> None:
+def test_an_unanswered_hello_is_reported() -> None:
     for said in (conversation().client(HELLO).close(), conversation().client(HELLO).reset(False)):
         tables = run_tables(said.pcap())
         (row,) = tables["connections"]
@@ -102,7 +102,7 @@ def test_a_hello_without_an_answer_is_told() -> None:
     assert tables["problems"] == []
 
 
-def test_a_fatal_alert_is_told_by_its_name() -> None:
+def test_a_fatal_alert_is_reported_by_name() -> None:
     tables = run_tables(conversation().client(HELLO).broker(ALERT).close().pcap())
     assert [row["message"] for row in tables["problems"]] == [
         "the broker ended TLS by the alert protocol_version (70)"
@@ -111,7 +111,7 @@ def test_a_fatal_alert_is_told_by_its_name() -> None:
     assert row["tls_bytes_to_client"] == len(ALERT)
 
 
-def test_a_plain_client_on_a_port_with_tls_is_told() -> None:
+def test_a_plain_client_on_a_tls_port_is_reported() -> None:
     asked = request("ApiVersions", 3, 1)
     tables = run_tables(conversation().client(asked).broker(ALERT).close().pcap())
     assert [(row["kind"], row["message"]) for row in tables["problems"]] == [

@@ -20,7 +20,7 @@ from tools.site.__main__ import DOCS, LOADS, loaded, without_outside, write_comm
         '<pre class="mermaid">',
     ],
 )
-def test_what_loads_from_the_network_is_found(text: str, tmp_path: Path) -> None:
+def test_content_loaded_from_the_network_is_found(text: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(f"<p>{text}</p>")
     assert len(loaded(tmp_path)) == 1
 
