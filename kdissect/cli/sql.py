@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     short_help="SQL over the tables, or a prompt for it.",
     epilog=options.examples(
         'kdissect sql broker.pcapng "select api, count(*) from exchanges group by api"',
-        'kdissect sql tables "select client_ip, max(latency_ns) from exchanges join connections '
-        'using (connection_id) group by 1"',
+        'kdissect sql tables "from exchanges join connections using (connection_id) '
+        'select count(*)"',
         "echo 'from errors select name, count(*) group by all' | kdissect sql broker.pcapng",
     ),
 )

@@ -137,9 +137,9 @@ KINDS: Final = {
         "transactions",
     ),
     "broker-slow": Kind(
-        "p99 of the broker time of an API is 100 ms or more, or 50 ms and 5 times that of other "
-        "brokers; a warning where it is only Produce with acks=all and commits, for which it may "
-        "wait for followers",
+        "p99 of the broker time of an API, without the round trip to a broker that is far from the "
+        "capture, is 100 ms or more, or 50 ms and 5 times that of other brokers; a warning where "
+        "it is only Produce with acks=all and commits, for which it may wait for followers",
         "Look at that broker's disks and request handlers.",
         "latency --of work --by api,broker",
     ),

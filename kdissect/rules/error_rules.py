@@ -169,8 +169,11 @@ def logins(seen: Context) -> Iterator[Finding]:
     silent = seen.chosen("logins")
     if not refused and not silent:
         return
-    failed = max(refused.total("errors"), silent.total("failed_logins"))
+    coded = refused.total("errors")
+    failed = max(coded, silent.total("failed_logins"))
     causes = ", ".join(several(refused, "error")) or "the broker closed the connection"
+    if 0 < coded < failed:  # `errors` has those with a code alone
+        causes += f"; {count(failed - coded)} without an error code"
     mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
     yield Finding(
         "authentication-fails",

@@ -20,6 +20,7 @@ STALL_MANY: Final = 2  # connections or requests that make one long exchange a s
 STALL_OFTEN: Final = 3  # times that a single request waited
 SLOW_NS: Final = 50 * MS
 VERY_SLOW_NS: Final = 100 * MS
+TIMES: Final = ("p50_ns", "p99_ns", "max_ns")
 SLOWER: Final = 5.0  # times the median, of other brokers or of the API
 HALF: Final = 0.5
 POLLED_NS: Final = 100 * MS
@@ -270,10 +271,18 @@ def distances(seen: Context) -> dict[str, int]:
     return found
 
 
+def _deducted(row: Row) -> str:
+    """What `latency` shows more, where that can be seen."""
+    round_trip, p99 = number(row, "round_trip_ns"), number(row, "p99_ns")
+    if duration(p99) == duration(p99 + round_trip):
+        return ""
+    return f"; {duration(round_trip)} of round trip between the capture and it are deducted"
+
+
 def at_broker(row: Row, round_trip_ns: int) -> Row:
     """The row with times that are the broker's, where the tap is far from it."""
-    names = ("p50_ns", "p99_ns", "max_ns")
-    return {**row, **{name: max(0, number(row, name) - round_trip_ns) for name in names}}
+    times = {name: max(0, number(row, name) - round_trip_ns) for name in TIMES}
+    return {**row, **times, "round_trip_ns": round_trip_ns}
 
 
 def waits_for_followers(seen: Context) -> bool:
@@ -304,8 +313,8 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]], is_held: bool
     return Finding(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS and not is_held else WARNING,
-        f"Broker {who} is slow: p99 of broker time is {'; '.join(parts)}",
-        {name: first[name] for name in ("p50_ns", "p99_ns", "max_ns", "exchanges")},
+        f"Broker {who} is slow: p99 of broker time is {'; '.join(parts)}{_deducted(first)}",
+        {name: first[name] for name in (*TIMES, "exchanges", "round_trip_ns")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
 

@@ -25,6 +25,7 @@ def help_of(name: str) -> list[str]:
 def test_the_help_of_a_command_fits_a_screen(name: str) -> None:
     lines = help_of(name)
     assert len(lines) <= LONGER.get(name, LINES)
+    assert max(map(len, lines)) <= WIDTH
 
 
 def test_exceptions_are_needed() -> None:

@@ -147,6 +147,26 @@ def test_spark_shows_nothing_of_the_machine(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("capture", "name", "where"),
+    [
+        ("cluster-2.4.1", "latency", "client_ip = '127.0.0.1' and broker like '127.0.0.2:%'"),
+        ("quickstart", "traffic", "topic = 'orders' and partition % 2 = 0"),
+        ("sasl-2.8.2", "clients", "sasl_user like '%a%' or broker = 'none'"),
+    ],
+)
+def test_dimensions_of_other_tables_choose_duckdbs_rows(
+    capture: str, name: str, where: str, spark: "SparkSession", tables: Tables
+) -> None:
+    place = tables.of(capture)
+    expected = analyse(name, place, where=where).to_arrow()
+    assert expected.num_rows > 0
+    assert expected != analyse(name, place).to_arrow()
+    found = analyse(name, place, session=spark, where=where).to_arrow()
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
+
+
+@pytest.mark.slow
 def test_variables_of_the_driver_stay_text(spark: "SparkSession", tables: Tables) -> None:
     """Spark has replaced ${...} by settings where this is not switched off."""
     where = "'${spark.app.name}' = '$' || '{spark.app.name}'"
