@@ -1,4 +1,4 @@
-"""All workloads, one after the other; what is measured goes to benchmarks/results.json.
+"""Run all workloads in turn and write the measurements to benchmarks/results.json.
 
     python -m benchmarks.bench [--rounds 3] [--workloads bulk,small] [--directory DIR]
                                [--parts peers,jobs,profiles,start-up] [--compiled DIR]

@@ -118,7 +118,7 @@ def recordings_of(kind: str) -> tuple[str, ...]:
 
 
 def recording(path: Path, drawn: Drawn, chance: random.Random) -> Recording:
-    """Read what is wanted of a recording."""
+    """Read the parameters of a recording."""
     frames: list[Frame] = []
     brokers: dict[int, int] = {}
     for exchange in kdissect.dissect(str(path)):

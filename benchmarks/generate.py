@@ -73,13 +73,13 @@ class Wire:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Flush the buffer."""
         self.file.write(b"".join(self.buffer))
         self.buffer, self.buffered = [], 0
 
 
 class Conversation:
-    """One connection being replayed: `step` writes its next message, False when there is none."""
+    """One connection being replayed: `step` writes its next message; false at the end."""
 
     def __init__(self, wire: Wire, messages: list[Message], number: int) -> None:
         self.wire = wire
@@ -185,7 +185,7 @@ def timed(exchanges: list[Timed]) -> list[Message]:
 
 
 def portions(found: list[list[Timed]], each: int, count: int) -> Iterator[list[Message]]:
-    """`count` connections of `each` exchanges: one seed connection after the other, and anew."""
+    """`count` connections of `each` exchanges: cycling through the seed connections."""
     which = at = 0
     for _ in range(count):
         messages: list[Message] = []
@@ -230,7 +230,7 @@ def play_together(wire: Wire, conversations: Iterator[list[Message]]) -> None:
 
 
 def closed(open_ones: list[Conversation]) -> list[Conversation]:
-    """Play what is begun to its end."""
+    """Finish the connections in progress."""
     for one in open_ones:
         while one.step():
             pass

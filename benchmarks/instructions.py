@@ -1,4 +1,4 @@
-"""Instructions of the hot paths, counted by callgrind: what a noisy machine cannot blur.
+"""Instructions of the hot paths, counted by callgrind, hence independent of machine load.
 
     python -m benchmarks.instructions (--check | --accept) [--compiled DIR]
 
@@ -34,7 +34,7 @@ COMPILER = re.compile(rb"(?:GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
 
 
 class HotPath(NamedTuple):
-    """A hot path: what is dissected, and what is counted."""
+    """A hot path: its capture and its unit of counting."""
 
     name: str
     unit: str  # packet, or a row of the table called so with an s

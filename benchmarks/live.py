@@ -14,7 +14,7 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
 
 Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
-docs/live-performance.md; with `--keep no` a trial, of which nothing is kept and all is printed.
+docs/live-performance.md; with `--keep no` it is a trial: results are printed, not stored.
 """
 
 import argparse

@@ -23,7 +23,7 @@ from benchmarks.timing import KDISSECT
 PORT = 9092
 BUFFER_MIB = 64
 LAST_CORE = "1"
-PRINTED = "printed"  # the file of what it prints
+PRINTED = "printed"  # file of its output
 LAST_LINES = 1 << 16  # bytes
 FILTER = f"tcp port {PORT}"
 # What comes after the last packet with a Kafka message: the rest of one of a megabyte, with ACKs.
@@ -43,7 +43,7 @@ class Capturer(NamedTuple):
 
     name: str
     command: tuple[str, ...]
-    counted: Callable[[str, Path], Counted]  # by what it printed and wrote
+    counted: Callable[[str, Path], Counted]  # from its output and files
     path: str = ""  # PYTHONPATH
     slack: int = 0  # packets at the end that it need not tell of
 
@@ -82,7 +82,7 @@ def tshark() -> Capturer:
 
 
 def said_by_tcpdump(said: str, _: Path) -> Counted:
-    """Packets written, and those that the kernel dropped."""
+    """Packets written, and packets dropped by the kernel."""
     return Counted(
         number(r"(\d+) packets? captured", said), number(r"(\d+) packets? dropped", said)
     )

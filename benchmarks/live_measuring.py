@@ -1,4 +1,4 @@
-"""One capturer for some seconds while a sender sends at one rate: what came of it, what it took."""
+"""Run one capturer against a sender at one rate: packets captured and resources used."""
 
 import json
 import os

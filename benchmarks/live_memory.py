@@ -21,7 +21,7 @@ Sample = tuple[float, int]  # seconds since the first packet, bytes
 def measured(
     compiled: str, capture: Path, rate: float, minutes: float, scratch: Path | None
 ) -> dict[str, Any]:
-    """Samples, and what was sent and seen."""
+    """Samples, and the packets sent and captured."""
     seconds = minutes * 60
     with cabled() as cable, captured(kdissect("ring", compiled), cable.far, scratch) as one:
         before, _ = cable.far.counts()

@@ -16,7 +16,7 @@ from benchmarks.workloads import ROOT
 FILE = ROOT / "benchmarks" / "live-results.json"
 PAGE = ROOT / "docs" / "live-performance.md"
 CHART = ROOT / "docs" / "live-performance.svg"
-NAMES = {  # in the order they are told in
+NAMES = {  # in order of printing
     "tcpdump": "`tcpdump -w`",
     "ring": "`kdissect live`, ring",
     "scapy": "`kdissect live`, scapy's socket",
@@ -36,14 +36,14 @@ def read() -> Kept:
 
 
 def keep(sections: Kept) -> None:
-    """Keep these sections in place of what was measured of them before, and print."""
+    """Replace the earlier results of these sections, and print."""
     kept = read() | sections
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write(read())  # in the order that it is kept in
 
 
 def rates(kept: Kept) -> list[str]:
-    """The highest rate of each that was held, and what it took."""
+    """The highest rate that each sustained, and its resources."""
     lines = [
         "| traffic | capture by | packets/s | MB/s | of `tcpdump -w` | x tshark "
         "| CPU for 100 MB | memory | |",

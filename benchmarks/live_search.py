@@ -53,7 +53,7 @@ def search(attempt: Attempt, first: float, seconds: float) -> Held:
 
 
 def climbed(tried: Callable[[float, float], Step], first: float) -> tuple[float, float, bool]:
-    """A rate that is held, one that is not, and whether that is for the sender's sake alone."""
+    """A rate that is sustained, one that is not, and whether the sender alone limits it."""
     rate = first
     step = tried(rate, SHORT)
     if not step.is_held:

@@ -89,7 +89,7 @@ class Sender:
         return Sent(packets, size, time.perf_counter() - started)
 
     def portions(self, rate: float) -> list[tuple[int, int]]:
-        """One loop, cut into what is handed over at once."""
+        """One loop, divided into batches for sending."""
         each = min(AT_ONCE, max(1, int(rate / PIECES_A_SECOND))) if rate else AT_ONCE
         count = len(self.frames)
         return [(first, min(first + each, count)) for first in range(0, count, each)]

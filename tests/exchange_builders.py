@@ -1,6 +1,6 @@
-"""Requests and responses of any API and version, from values; and what kdissect finds in them.
+"""Builds requests and responses of any API and version from values, and dissects them.
 
-Bodies are encoded from the schema by names in snake_case; what is left out gets its default.
+Bodies are encoded from the schema by names in snake_case; omitted fields get their defaults.
 """
 
 import struct

@@ -124,7 +124,7 @@ class _Writer:
         return self.struct(self.fields, self.shape.path, True)
 
     def struct(self, fields: Fields, path: Path, is_on_path: bool) -> bytes:
-        """The fields; `path` leads to what is repeated when the struct `is_on_path`."""
+        """The fields; `path` leads to the repeated field if the struct `is_on_path`."""
         plain: list[bytes] = []
         tagged: list[tuple[int, bytes]] = []
         for index, field in enumerate(fields):

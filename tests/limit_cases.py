@@ -1,4 +1,4 @@
-"""For each limit a capture that reaches it when it is small, and what is found then and otherwise.
+"""For each limit, a capture that reaches it when small, and the results with and without it.
 
 The default leaves all of it whole. A new field of `Limits` needs a case here.
 """
@@ -77,7 +77,7 @@ def pcap(packets: Iterable[Captured]) -> bytes:
 
 
 def four_connections() -> bytes:
-    """One after the other; then the first goes on."""
+    """In turn; then the first continues."""
     talk = asked(1, 2)
     half = len(talk.packets_sent) - 4
     first = talk.captured()

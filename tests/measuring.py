@@ -1,4 +1,4 @@
-"""Measures what code takes."""
+"""Measures time and memory of code."""
 
 import tracemalloc
 from collections.abc import Callable

@@ -49,7 +49,7 @@ class Needed:
 
 
 def parts_of(relation: ops.Relation, names: Sequence[str], is_first: bool) -> Iterator[Any]:
-    """What a relation reads for columns: values, and relations with columns."""
+    """Values and relations that a relation reads for columns."""
     match relation:
         case ops.UnboundTable():
             return
@@ -90,7 +90,7 @@ def parts_of(relation: ops.Relation, names: Sequence[str], is_first: bool) -> It
 
 
 def has_unnest(value: ops.Node) -> bool:
-    """Whether a value makes rows."""
+    """Return whether a value produces rows."""
     return isinstance(value, ops.Unnest)
 
 

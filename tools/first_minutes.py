@@ -140,7 +140,7 @@ def masked(text: str) -> str:
 
 
 def page(installed: list[Taken], taken: list[Taken], size: int, packages: int) -> str:
-    """What stands on the page behind MARK."""
+    """Text of the page after MARK."""
     venv, pip = installed[1:]
     first = next(each for each in taken if each.step.command == "kdissect quickstart.pcapng")
     every = [*installed, *taken]

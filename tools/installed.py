@@ -164,7 +164,7 @@ def on_terminal(words: list[str], directory: Path, variables: dict[str, str]) ->
             os.write(terminal, b"q")
             is_asked = True
         if select.select([terminal], [], [], 0.2)[0]:
-            with suppress(OSError):  # nobody holds the other end any more
+            with suppress(OSError):  # the other end is closed
                 drawn += os.read(terminal, 1 << 16)
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -218,7 +218,7 @@ def all_lines(environment: Environment) -> list[Line]:
 def run_all(
     environment: Environment, lines: Iterable[Line], extras: tuple[str, ...] = ()
 ) -> list[Outcome]:
-    """Run the lines; those that need another extra must say so."""
+    """Run the lines; those that need another extra must name it."""
 
     def run_one(numbered: tuple[int, Line]) -> Outcome:
         number, line = numbered

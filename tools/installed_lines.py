@@ -12,7 +12,7 @@ PRINTED: Final = ("command-line.md", "first-five-minutes.md")
 COMMAND: Final = re.compile(
     r"^(?:\$ |    +)(?P<line>(?:sudo )?(?:kdissect |[^|]*\| *kdissect ).*)$"
 )
-# What stands before the first two spaces that no quotes are around.
+# Text before the first two unquoted spaces.
 BARE: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\s]|\s(?!\s))+""")
 FENCE: Final = "```"
 ENDLESS: Final = re.compile(r"kdissect (live|top)\b.*(-i |--follow)|kdissect spark stream\b")
@@ -22,7 +22,7 @@ ELSEWHERE: Final = {
     "hdfs://": "HDFS",
     "spark://": "a Spark cluster",
 }
-# Extras by what a line asks for; the first that fits.
+# Extras by the content of a line; the first match counts.
 NEEDS: Final = (
     (re.compile(r"--rollups|spark rollup .*--here"), ("rollups",)),
     (re.compile(r"spark rollup"), ("spark", "java", "rollups")),
@@ -79,7 +79,7 @@ def extras_of(line: str) -> tuple[str, ...]:
 
 
 def is_endless(line: str) -> bool:
-    """Return whether the command goes on until it is interrupted."""
+    """Return whether the command runs until interrupted."""
     return bool(ENDLESS.search(line)) and "--once" not in line and "--duration" not in line
 
 

@@ -39,7 +39,7 @@ STAND_INS: Final = {
 }
 # The system's programs that lines may use: all but Java, which the extra `java` brings.
 SYSTEM: Final = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")
-# What a line says of its host and its time → what is so here.
+# Hosts and times of a line → those of this stage.
 HERE: Final = (
     (re.compile(r"\beth0\b"), "lo"),
     (re.compile(r"-i any\b"), "-i lo"),
@@ -150,7 +150,7 @@ class Stage:
             sys.exit(f"kdissect {' '.join(words)} ended with {done.returncode}: {done.stderr}")
 
     def directory(self, place: Path, line: str) -> Path:
-        """A working directory with all files but those that the line itself writes."""
+        """Working directory with all files except those that the line writes."""
         written = set(re.findall(r"-o (\S+)", line))
         place.mkdir(parents=True)
         for path in self.files.iterdir():

@@ -74,7 +74,7 @@ def commands_with_json() -> list[str]:
 
 
 def has_json(command: click.Command) -> bool:
-    """Whether a command has --json."""
+    """Return whether a command has --json."""
     return any("--json" in one.opts for one in command.params)
 
 
@@ -194,7 +194,7 @@ def question_document(question: Question) -> dict[str, Any]:
 
 
 def overview_document(question: Question) -> dict[str, Any]:
-    """What a document has beside the rows of a question: a sentence, and rows that sum them up."""
+    """Additional members of a question's document: a sentence and summary rows."""
     if question.summing is None:
         return {}
     summary = {"type": "object", "required": ["verdict", "advice"]}

@@ -96,14 +96,14 @@ def lines_of(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def date_of_build() -> str:
-    """The day of the build, or that of SOURCE_DATE_EPOCH."""
+    """Date of SOURCE_DATE_EPOCH, or of today."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
     moment = datetime.fromtimestamp(int(seconds), UTC) if seconds else datetime.now(UTC)
     return moment.date().isoformat()
 
 
 def title_of(command: click.Command, path: tuple[str, ...]) -> str:
-    """What a command does, in one line."""
+    """One-line description of a command."""
     title = TITLES.get(path[0]) if len(path) == 1 else command.short_help
     first = (command.help or "").strip().split("\n")[0]
     return (title or first).rstrip(".")

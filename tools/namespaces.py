@@ -95,7 +95,7 @@ def alone() -> Iterator[Side]:
 
 def make(namespace: str) -> None:
     run(["ip", "netns", "add", namespace])
-    # Nothing but what is asked for is on its wires.
+    # Its links carry only the requested traffic.
     run([*inside(namespace), "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
     run(["ip", "-n", namespace, "link", "set", "lo", "up"])
 

@@ -80,7 +80,7 @@ def spoken_text() -> str:
 
 
 def slim(sql: str) -> expressions.Expression:
-    """The same query, without columns that nobody asks for; subqueries that stand twice are one."""
+    """The same query without unused columns and duplicate subqueries."""
     schema: dict[str, Any] = {name: columns_of(table) for name, table in TABLES.items()}
     kinds = {"string": "varchar", "binary": "blob"}
     types = {

@@ -37,7 +37,7 @@ SMALL_TURNS = (
     (False, response("Heartbeat", 4, 2, error_code=25)),
     (False, response("Heartbeat", 4, 3)),
 )
-PAUSE = 0.4  # seconds between what is typed; the programs answer within milliseconds
+PAUSE = 0.4  # seconds between inputs; the programs respond within milliseconds
 # Typed at the client (c) and at the server (s); a letter alone is a command of the program:
 # K updates both directions' keys, k the own; R renegotiates.
 EARLY = b"early\n"
@@ -127,7 +127,7 @@ def record(version: str, typed: list[tuple[str, str]]) -> dict[str, object]:
 
 
 def record_early(is_accepted: bool) -> dict[str, object]:
-    """A session that goes on from one before with early data."""
+    """A resumed session with early data."""
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
         keys, ticket, early = (Path(directory, name) for name in ("keys", "ticket", "early"))

@@ -135,7 +135,7 @@ def complaint_of(case: Case, code: int, output: str, errors: str, usual: str) ->
 
 
 def report(bin_directory: Path, capture: Path, place: Path, variables: Mapping[str, str]) -> bool:
-    """Run all cases and print those that failed; whether all were as expected."""
+    """Run all cases and print failures; return whether all succeeded."""
     begin = time.monotonic()
     found = list(results(bin_directory, capture, place, variables))
     failed = [result for result in found if result.complaint]

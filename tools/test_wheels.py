@@ -26,7 +26,7 @@ def developer_requirements() -> list[str]:
 
 
 def installed(python: Path, environment: Path) -> Path:
-    """The Python of a new environment that has the wheel, and what the tests need."""
+    """Python of a new environment with the wheel and the tests' requirements."""
     shutil.rmtree(environment, ignore_errors=True)
     subprocess.run([python, "-m", "venv", environment], check=True)
     inside = environment / "bin" / "python"

@@ -39,7 +39,7 @@ def run(*command: str | Path, compile: str = "0") -> None:  # noqa: A002
 def build_sdist_and_plain() -> Path:
     """The sdist, with the plain wheel that was built of it beside it."""
     for leftover in (*ROOT.glob("build/lib*"), *ROOT.glob("build/bdist*"), DIST):
-        shutil.rmtree(leftover, ignore_errors=True)  # setuptools packs what it finds there
+        shutil.rmtree(leftover, ignore_errors=True)  # setuptools packs everything found there
     run(sys.executable, "-m", "build", "--outdir", DIST, ".")
     return next(DIST.glob("*.tar.gz"))
 

@@ -1,1 +1,1 @@
-"""A benchmark of causes: incidents staged with real Kafka, and what the page of each says first."""
+"""Benchmark of causes: incidents staged with real Kafka, and the first finding of each."""

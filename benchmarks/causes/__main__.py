@@ -14,7 +14,7 @@ from benchmarks.causes.table import HALVES, RECORDER
 
 
 def main() -> None:
-    """Parse the command line and do what it says."""
+    """Run a subcommand."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.causes", description=__doc__)
     commands = parser.add_subparsers(required=True)
     recording = commands.add_parser("record", help="stage incidents and capture them")
@@ -61,12 +61,12 @@ def planned_by(arguments: argparse.Namespace) -> list[stage.Planned]:
 
 
 def retell(arguments: argparse.Namespace) -> None:
-    """Write truths and views of what was recorded anew."""
+    """Rewrite truths and views of the recordings."""
     stage.retell(arguments.output, planned_by(arguments))
 
 
 def record(arguments: argparse.Namespace) -> None:
-    """Stage what was asked for, cluster by cluster."""
+    """Stage the chosen incidents, cluster by cluster."""
     planned = planned_by(arguments)
 
     def key(entry: stage.Planned) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tools.record.networks import CLIENT, MIDDLE, inside
 
 FRAME_SIZE = 65_536
-QUEUE_SECONDS = 0.5  # what a narrow link holds back at most, before it drops
+QUEUE_SECONDS = 0.5  # queue limit of a narrow link; packets beyond it are dropped
 ETHERTYPE_ALL = 3
 SOL_PACKET = 263  # <linux/socket.h>
 PACKET_IGNORE_OUTGOING = 23  # <linux/if_packet.h>: frames that we send are not for us

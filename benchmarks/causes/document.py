@@ -13,7 +13,7 @@ scored](../benchmarks/README.md#causes).
 
 """
 
-# The score that counts is that of rules not tuned to the half.
+# The score that counts is the one before the rules were tuned to the half.
 FIRST_SCORES = {
     DRAWN: "Seed 526. First score, before any rule was changed because of it: cause first in 73 of "
     "75 (97.3%); in the first 3 in 74 (98.7%); captures with a false problem: 2.",

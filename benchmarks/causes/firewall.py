@@ -10,7 +10,7 @@ TIMEOUT_SECONDS = 20
 
 @contextmanager
 def unreachable(address: str, port: int) -> Iterator[None]:
-    """What is sent to this broker is lost, and what it answers."""
+    """Drop packets to and from this broker."""
     chain = f"{TABLE} incoming"
     rules = [
         f"add table netdev {TABLE}",

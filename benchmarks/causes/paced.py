@@ -42,7 +42,7 @@ class Paced(threading.Thread):
             work()
 
     def stop(self) -> dict[str, int]:
-        """End the work and the client; what was counted."""
+        """End the work and the client; return the counts."""
         self._is_over.set()
         self.join()
         self._stage.call(self._library, "close", self._client)

@@ -33,7 +33,7 @@ def others(scene: Scene) -> None:
 
 
 def spread(scene: Scene) -> None:
-    """The same on three brokers, each of which leads."""
+    """The same on three brokers, all of them leaders."""
     topic = spread_topic(scene)
     with scene.capturing():
         scene.write("writer", topic, every_ms=15)
@@ -69,7 +69,7 @@ def tiny(scene: Scene) -> None:
 
 
 def tiny_read(scene: Scene) -> None:
-    """A consumer that reads what is there, and goes."""
+    """A consumer that reads the existing records and leaves."""
     topic = scene.topic()
     scene.write("early", topic, every_ms=10, count=50)
     scene.sleep(2)
@@ -197,7 +197,7 @@ def leaders_moved(scene: Scene) -> None:
 
 
 def logged_in(scene: Scene) -> None:
-    """Users with SASL who may do what they do."""
+    """SASL users with the necessary permissions."""
     topic = scene.topic()
     settings = login(scene.variant.library, "admin", USERS["admin"])
     with scene.capturing():
@@ -207,7 +207,7 @@ def logged_in(scene: Scene) -> None:
 
 
 def clients_restart(scene: Scene) -> None:
-    """Producer and consumer are deployed anew: they leave in order and come back."""
+    """Producer and consumer are redeployed: they shut down cleanly and restart."""
     topic = scene.topic()
     with scene.capturing():
         for _ in range(2):
@@ -278,7 +278,7 @@ def wide(scene: Scene) -> None:
 
 
 def paused_producer(scene: Scene) -> None:
-    """A producer's process stands still for a while: no broker is slow, and nothing is lost."""
+    """A producer's process is paused for a while: no broker is slow, and nothing is lost."""
     topic = scene.topic()
     own = f"{scene.variant.library}#pausing"
     with scene.capturing():
@@ -291,7 +291,7 @@ def paused_producer(scene: Scene) -> None:
 
 
 def static_restarts(scene: Scene) -> None:
-    """Static members are deployed anew, one after the other, within their sessions."""
+    """Static members are redeployed one by one, within their session timeouts."""
     topic = scene.topic(partitions=2)
     settings = RANGE | {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 1000}
     with scene.capturing():

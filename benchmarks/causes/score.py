@@ -12,7 +12,7 @@ from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 
 ALWAYS = ("healthy", "latencies")
 FEW = 3
-# Where programs wait for a CPU most of the time, brokers are slow and stand still, too.
+# Where programs wait for a CPU most of the time, brokers are slow or stall, too.
 BUSY = 0.5  # share of the capture's time
 OF_BUSY_MACHINES = ("broker-slow", "broker-stalls", "produce-latency-slow-follower")
 
@@ -83,7 +83,7 @@ def names_cause(one: Said, truth: Truth) -> bool:
 
 
 def is_kind(id_: str, wanted: str) -> bool:
-    """Return whether an id is the wanted one; error-* stands for all codes."""
+    """Return whether an id is the wanted one; error-* matches all codes."""
     return re.fullmatch(re.escape(wanted).replace(r"\*", ".*"), id_) is not None
 
 
@@ -131,7 +131,7 @@ def totals(scores: Sequence[Score]) -> Totals:
 
 
 def line(one: Score) -> str:
-    """A capture's line: how it did, what is said first, and the truth."""
+    """A capture's line: its score, first finding and truth."""
     said = next((each.text for each in one.page), "(nothing)")
     if one.truth.half == QUIET or not one.has_cause:
         mark = "ok" if not one.false else "FALSE"

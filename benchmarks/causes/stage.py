@@ -29,7 +29,7 @@ STARTED = "started (kafka.server.Kafka"
 SETTLE_SECONDS = 0.4
 WORKING = ("java", "librdkafka")  # libraries whose agents work in threads
 NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids", "carts")
-Planned = tuple[str, str, Incident | Quiet, Variant]  # name, half, and of what it is one
+Planned = tuple[str, str, Incident | Quiet, Variant]  # name, half, and incident
 
 
 class Scene:
@@ -86,7 +86,7 @@ class Scene:
         return self._begin("start_sharing", who, own, topics=list(topics), group=named, **work)
 
     def stop(self, client: str) -> dict[str, int]:
-        """End a client's work; what it counted."""
+        """End a client's work; return its counts."""
         counts = self._end(client)
         known = self.truth.clients.setdefault(client, {})
         for what, number in counts.items():
@@ -173,7 +173,7 @@ class Scene:
         self.truth.end_ns = time.time_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Let things go on."""
+        """Let the scene continue."""
         time.sleep(seconds * self.variant.length)
 
     def play(self) -> None:
@@ -231,7 +231,7 @@ def stem_of(name: str) -> str:
 
 
 def retell(directory: Path, planned: Sequence[Planned]) -> None:
-    """Write the truths of captures anew, by the table of now, and their views."""
+    """Rewrite the truths of captures from the current table, and their views."""
     for name, half, what, variant in planned:
         capture = directory / half / f"{name}.pcapng"
         if not capture.exists():
@@ -260,7 +260,7 @@ def fill(truth: Truth, what: Incident | Quiet, variant: Variant, names: dict[str
 
 
 class CausesStage(Stage):
-    """A recorder's stage that goes on from scene to scene."""
+    """A recorder's stage kept from scene to scene."""
 
     def prepare(self, operation: str, **arguments: Any) -> Reply:
         """Let the newest Java client do something, with SASL and TLS behind the scenes."""
@@ -314,7 +314,7 @@ def record_on(version: str, shape: str, planned: Sequence[Planned], directory: P
 def record_scenarios(
     version: str, shape: str, planned: Sequence[Planned], directory: Path
 ) -> list[str]:
-    """Record what is not staged here; names of what failed."""
+    """Record scenarios not staged here; return the names of failed ones."""
     del version, shape  # each scenario starts a cluster of its own
     failed = []
     for one in planned:
@@ -345,7 +345,7 @@ def record_scenario(planned: Planned, directory: Path) -> None:
 
 
 def warm_up(stage: Stage, planned: Sequence[Planned]) -> None:
-    """Do what is slow only at first: classes of JVMs, internal topics."""
+    """Warm up: classes of JVMs, internal topics."""
     shape = planned[0][3].shape
     if shape in ("unnamed", "deaf", "sasl", "tls"):
         return

@@ -2,8 +2,8 @@
 
 A class has variants, which differ in Kafka's version, the client's library or the group's
 protocol. Variants with an odd number are the training half; those with an even number are held
-back: they are recorded last, and nobody looks at their findings while rules are written. Drawn ones
-are as many again, in conditions that a seed decides (drawn.py).
+back: they are recorded last, and their findings are not inspected while rules are written. Drawn
+ones are as many again, in conditions that a seed decides (drawn.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 TRAINING, HELD_BACK, DRAWN, QUIET = "training", "held-back", "drawn", "quiet"
 HALVES = (TRAINING, HELD_BACK, DRAWN, QUIET)
-# Findings about the capture and not about what was captured: true of every part of a capture.
+# Findings about the capture itself rather than its traffic: true of every part of it.
 OF_THE_CAPTURE = ("capture-loses-packets", "messages-undecoded", "connections-encrypted")
 
 
-RECORDER = "recorder"  # shape of what the recorder's own scenarios stage
+RECORDER = "recorder"  # shape of the recorder's own scenarios
 
 
 class View(NamedTuple):
@@ -39,7 +39,7 @@ class Variant(NamedTuple):
     views: tuple[View, ...] = ()
     options: dict[str, Any] = {}  # noqa: RUF012  (a NamedTuple's default, never written to)
     pace: float = 1.0  # times between two records of a producer are so many times as long
-    length: float = 1.0  # so is what goes on between two acts
+    length: float = 1.0  # so is the traffic between two acts
 
 
 class Incident(NamedTuple):

@@ -1,4 +1,4 @@
-"""Ids of findings that the truth asks for and no rule has yet, with what they are to say."""
+"""Finding ids that truths require but no rule reports yet, with their intended text."""
 
 WANTED = {
     "consumer-processes-slowly": "a member of a group that lags fetches what it asks for at once, "

@@ -1,4 +1,4 @@
-"""Side-cars: what clients and brokers logged when the captures were recorded."""
+"""Side-cars: logs of clients and brokers from the recording of the captures."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Incidents that were staged with real clients: what is known of them, and what analyses say.
+"""Incidents staged with real clients: their ground truth and the analyses' results.
 
 The truth is the side-car's: times of calls and callbacks, by the same clock as the packets'.
 """

@@ -72,7 +72,7 @@ def columns_of(evidence: str) -> list[str]:
 
 
 def ids(found: list[Finding]) -> list[str]:
-    """Their ids, without what is always told."""
+    """Their ids, without those always reported."""
     return [one.id for one in found if one.id != "latencies"]
 
 

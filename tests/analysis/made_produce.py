@@ -1,4 +1,4 @@
-"""Tables of what producers sent to partition 0 of topic t, one try after the other."""
+"""Tables of Produce attempts to partition 0 of topic t, in order."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SILENT = {"outcome": "no_response_expected", "response_end": None}
 
 
 class Sent:
-    """Tables of what producers sent, one try after the other."""
+    """Tables of Produce attempts, in order."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {

@@ -1,4 +1,4 @@
-"""Tables made of the rows that a test names, for analyses; what is not said is null."""
+"""Tables of given rows for analyses; missing values are null."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Staged incidents: their tables, made once, and what clients and operator told of them."""
+"""Staged incidents: their tables, made once, and the logs of clients and operator."""
 
 from pathlib import Path
 from typing import Any

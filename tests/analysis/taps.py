@@ -74,7 +74,7 @@ class Talk:
         self._packet(at_ms + 0.005, not is_client, ACK)
 
     def end(self, at_ms: float, is_client: bool, is_reset: bool = False) -> None:
-        """One side closes or resets; who is closed on closes, too."""
+        """One side closes or resets; the other one closes, too."""
         self._packet(at_ms, is_client, RST if is_reset else FIN | ACK)
         if not is_reset:
             self._packet(at_ms + 0.01, not is_client, FIN | ACK)

@@ -123,7 +123,7 @@ def make_block(order: str, kind: int, content: bytes) -> bytes:
 
 
 def make_options(order: str, *options: tuple[int, bytes]) -> bytes:
-    """Options and their end mark; nothing when there are none."""
+    """Options and their end mark; empty without options."""
     written = b"".join(
         struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in options

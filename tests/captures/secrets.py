@@ -17,7 +17,7 @@ from kdissect.messages.bodies import decode_body
 from kdissect.messages.headers import read_request_header, response_body_offset
 from kdissect.pipeline import Options, feed_all, make_dissector
 
-SHORTEST = 6  # bytes: what is shorter is found by chance
+SHORTEST = 6  # bytes: shorter values match by chance
 # Of SCRAM and OAUTHBEARER tokens, and of the Java client's settings.
 IN_BYTES = (
     rb"auth=Bearer ([^\x01]+)\x01",

@@ -1,4 +1,4 @@
-"""Messages of the oracle beside what kdissect makes of them."""
+"""Messages of the oracle beside those of kdissect."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -19,7 +19,7 @@ REQUEST, RESPONSE = False, True
 
 
 class Mistake(NamedTuple):
-    """From the first of its `fields` on, what tshark shows of these messages is wrong.
+    """From the first of its `fields` on, tshark's values of these messages are wrong.
 
     None: the whole body.
     """

@@ -28,7 +28,7 @@ OPTIONS = Options(tables=tuple(TABLES))
 
 
 class Rows(NamedTuple):
-    """The rows of all tables, each table sorted, and what became of the bytes."""
+    """Sorted rows of all tables, and the balance of bytes."""
 
     tables: dict[str, list[str]]
     balance: Balance
@@ -54,7 +54,7 @@ def whole(paths: Sequence[str], options: Options = OPTIONS) -> Rows:
 
 
 def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tuple[Rows, Merger]:
-    """The same of splits of `size` bytes, each by what another machine would get and give."""
+    """The same from splits of `size` bytes, each through encoded states, as on other machines."""
     splits = plan(paths, size)
 
     def dissected() -> list[SplitRows]:

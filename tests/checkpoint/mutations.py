@@ -17,7 +17,7 @@ HEADERS = 54  # bytes of Ethernet, IPv4 and TCP headers
 
 
 def fresh_seed() -> tuple[int, random.Random]:
-    """A seed, which KDISSECT_SEED gives again, and what it draws."""
+    """A seed, set by KDISSECT_SEED, and its random generator."""
     seed = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     return seed, random.Random(seed)
 

@@ -268,7 +268,7 @@ def streams_assignment(texts: Texts) -> bytes:
 
 
 def of_envelopes(texts: Texts) -> Iterator[Said]:
-    """Forwarded requests of drawn APIs and their answers, with who sent them."""
+    """Forwarded requests of drawn APIs with their principals, and the responses."""
     forwardable = sorted(APIS_BY_NAME.keys() - {"Envelope"})
     for api in texts.chance.sample(forwardable, FORWARDED):
         version = drawn_versions(api, texts.chance)[-1]

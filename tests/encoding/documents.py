@@ -14,7 +14,7 @@ def made(content: bytes, number: int = 77, version: int = 3) -> bytes:
 
 
 def sealed(document: bytes) -> bytes:
-    """A document whose content was changed, with the size and checksum of what it is now."""
+    """A document with changed content and matching size and checksum."""
     number, version = struct.unpack_from("<HH", document, 4)
     return made(document[20:], number, version)
 

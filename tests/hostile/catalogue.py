@@ -17,14 +17,14 @@ Generator = Callable[[random.Random, Any], None]
 
 
 class Hostile(NamedTuple):
-    """A generator of captures; `protocol` is what is to be said of them to kdissect."""
+    """A generator of captures; `protocol` is the option to dissect them with."""
 
     generate: Generator
     is_pcapng: bool = False
     protocol: str = "auto"
 
     def capture(self, seed: int, size: int) -> bytes:
-        """A capture of about `size` bytes, and the same parameters whatever the size."""
+        """A capture of about `size` bytes; its parameters do not depend on the size."""
         name = zlib.crc32(self.generate.__name__.encode())
         wire = Pcapng(size) if self.is_pcapng else Wire(size)
         self.generate(random.Random(seed << 32 | name), wire)

@@ -1,4 +1,4 @@
-"""Counts work and memory: what a busy machine cannot blur.
+"""Counts work and memory, independently of machine load.
 
 `lines` counts the lines of Python that run, so loops inside C (a list that is searched, bytes that
 are copied) do not show: `tests.hostile.instructions` counts those, by valgrind.

@@ -128,7 +128,7 @@ def empty_tokens(source: random.Random, wire: Wire) -> None:
 
 
 def kafka_0_7(source: random.Random, wire: Wire) -> None:
-    """Fetches of 0.7 and what may answer them, from the start or after losses."""
+    """Fetches of 0.7 and possible responses, from the start or after losses."""
     talk = Talk(wire, opened=source.random() < 0.5)
     ask = sized(struct.pack(">hh", 1, 1) + b"t" + struct.pack(">iqi", 0, 5, 1 << 20))
     answer = sized(source.choice((b"\0\0", b"\0\1", b"\0\0" + bytes(9))))

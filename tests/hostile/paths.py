@@ -1,4 +1,4 @@
-"""The ways of a capture through kdissect: what each command makes of it, and live capture."""
+"""Paths of a capture through kdissect: each command, and live capture."""
 
 import io
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def command(*words: str) -> Way:
 
 
 def table(name: str) -> Way:
-    """One table alone: what others need is not made."""
+    """A single table, without the work for others."""
     return command("table", name, "--format", "jsonl")
 
 

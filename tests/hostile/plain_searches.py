@@ -46,7 +46,7 @@ def time_at(window: Window, at: int) -> int:
 
 
 def answer_of(window: Window, answer: int) -> Answer:
-    """With where to wait, and for what."""
+    """The answer, with the position and the bytes to wait for."""
     return answer, *((window.at, window.need) if answer == WAIT else (0, 0))
 
 

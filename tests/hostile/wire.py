@@ -15,7 +15,7 @@ STEP_US = 10
 ETHERNET = bytes(range(0x20, 0x2C)) + b"\x08\x00"
 KNOWN_PORT = 9092
 UNKNOWN_PORT = 7777
-# What network cards of today put together and what old modems sent.
+# Sizes from coalescing network cards to old modems.
 SEGMENT_SIZES = (536, 1400, 1448, 8948, 30_000)
 
 

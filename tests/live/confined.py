@@ -19,7 +19,7 @@ EPERM = 1
 EAFNOSUPPORT = 97
 NOT_EQUAL, MASKED_EQUAL = 1, 7
 PROT_WRITE, PROT_EXEC, SHM_EXEC = 2, 4, 0o100000
-# Families that there are, and what is beyond them.
+# Known address families, and numbers beyond them.
 FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "AF_PACKET": 17}
 MANY_FAMILIES = 64
 ATTRIBUTE_NO_NEW_PRIVS = 3
@@ -37,7 +37,7 @@ class Compared(ctypes.Structure):
 
 
 class Filter:
-    """A filter of system calls; what no rule is for does `default`."""
+    """A filter of system calls; `default` applies without a rule."""
 
     def __init__(self, default: int) -> None:
         name = find_library("seccomp")

@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 class Kept(Listener):
-    """Keeps all that it is told."""
+    """Records all events."""
 
     def __init__(self, tables: Iterable[str] = TABLES) -> None:
         self.tables = frozenset(tables)
@@ -40,7 +40,7 @@ class Kept(Listener):
 
 
 class Given(PacketSource):
-    """Gives what it is given, and counts what it is told to."""
+    """Yields the given items, and counts as instructed."""
 
     def __init__(self, *batches: Sequence[Packet]) -> None:
         self.names = ["given"]

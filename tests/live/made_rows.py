@@ -1,4 +1,4 @@
-"""Batches of made-up rows, with all columns of their tables; what is not said is null."""
+"""Batches of made-up rows, with all columns of their tables; missing values are null."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

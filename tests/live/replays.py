@@ -38,7 +38,7 @@ def slices(batches: Iterator[list[Packet]], count: int) -> Iterator[list[Packet]
 
 
 def by_packets() -> int:
-    """A clock that stands: time is that of the packets alone."""
+    """A stopped clock: time is that of the packets only."""
     return 0
 
 

@@ -145,7 +145,7 @@ class Running:
         return threads_of(self.process.pid)
 
     def end(self, number: int = signal.SIGTERM) -> str:
-        """End it in order; gives what it said on stderr."""
+        """Stop it cleanly; return its stderr."""
         self.process.send_signal(number)
         _, error = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, error

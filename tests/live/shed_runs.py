@@ -26,7 +26,7 @@ class Captured(NamedTuple):
 
 
 class Shed(NamedTuple):
-    """The rows of each table, as text, in order, and what was not made."""
+    """Rows of each table as text, in order, and the shed counters."""
 
     rows: dict[str, list[str]]
     unmade: dict[str, int]

@@ -1,4 +1,4 @@
-"""Replays a capture slowly into a live directory, to be killed; tells what it has flushed.
+"""Replays a capture slowly into a live directory until killed; reports flushed rows.
 
 python -m tests.live.slow_replay CAPTURE DIRECTORY LOG SECONDS
 """

@@ -77,7 +77,7 @@ def shipped_unit() -> Unit:
 
 
 def setpriv_words(unit: Unit) -> list[str]:
-    """The command that gives what is started the user and rights that the unit says."""
+    """Command that starts a program with the unit's user and capabilities."""
     wanted = unit.words("AmbientCapabilities")
     bounding = unit.words("CapabilityBoundingSet")
     assert unit.value("DynamicUser") == unit.value("NoNewPrivileges") == "yes"
@@ -102,7 +102,7 @@ def needed(program: str) -> list[str]:
 
 
 def allowed_calls(unit: Unit) -> list[str]:
-    """The system calls that SystemCallFilter= allows, by what systemd says its groups are."""
+    """System calls allowed by SystemCallFilter=, with systemd's own groups."""
     asked = [*needed("systemd-analyze"), "syscall-filter"]
     done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
     groups: dict[str, list[str]] = {}

@@ -177,7 +177,7 @@ def ppp(frame: bytes) -> bytes:
 
 
 def wireless(frame: bytes, flags: int = 1, subtype: int = 0, more: bytes = b"") -> bytes:
-    """An 802.11 data frame; `more` is QoS control and what follows it."""
+    """An 802.11 data frame; `more` is QoS control and the rest."""
     address = {} if flags & 3 != 3 else {"addr4": "02:00:00:00:00:04"}
     header = bytes(Dot11(type=2, subtype=subtype, FCfield=flags, **address))
     return header + more + snap(frame)

@@ -49,7 +49,7 @@ SHOWN: tuple[tuple[str, int, Sequence[str]], ...] = (
     ("bursts lost", 107831, ALL),
     # A request without client id, between unknown ports, was not found.
     ("no handshake, odd port", 100160, ALL),
-    # A reordered acknowledgment said where a stream begins whose SYN was lost.
+    # A reordered acknowledgment set the start of a stream whose SYN was lost.
     ("combined, odd port", 100138, ALL),
     # The SYN-ACK alone says where the client's stream begins.
     ("combined, odd port", 98, QUICK),
@@ -90,7 +90,7 @@ def make_case(name: str, seed: int, captures: Sequence[str] = QUICK) -> Case:
 
 
 def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:
-    """A recorded connection, or its frames sent anew in segments of some size."""
+    """A recorded connection, or its frames in segments of a given size."""
     talk = source.choice(talks_in(source.choice(captures)))
     if source.random() < 0.5:
         return talk

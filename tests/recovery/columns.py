@@ -42,7 +42,7 @@ def wrong_connection(row: Row, true: Row) -> Iterator[Wrong]:
 
 
 def wrong_problems(rows: Iterable[Row], true: Iterable[Row]) -> Iterator[Wrong]:
-    """Problems that are not of what is missing and that the whole does not have."""
+    """Problems unrelated to missing bytes that the whole capture does not have."""
     known = Counter(row["kind"] for row in true)
     for row in rows:
         known[row["kind"]] -= 1

@@ -237,7 +237,7 @@ LOSSLESS = (coalesced, resegmented, sent_again, doubled, reordered)
 
 
 def always(*faults: Fault) -> Callable[[random.Random], Sequence[Fault]]:
-    """These faults, whatever is drawn."""
+    """These faults, without drawing."""
     return lambda _: faults
 
 

@@ -1,4 +1,4 @@
-"""The judge: what was found in a faulty capture against what is true, byte by byte.
+"""Judge: compares the results of a faulty capture with the truth, byte by byte.
 
 Everything is decided by stream positions. A byte *survives* when the capture holds it, before its
 acknowledgment is old: nothing waits longer. A frame is *intact* when all its bytes survive. Where
@@ -48,7 +48,7 @@ SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
 PARTS = ("framed", "skipped", "tls", "encrypted", "retransmitted", "duplicate_packet")
 REQUEST_HEADER = 8  # bytes: key, version, correlation id
 CLIENT_ID_END = 14  # bytes up to the length of the client id, size field included
-SMALL_BODY = 8  # bytes; what is smaller may look like a request by chance
+SMALL_BODY = 8  # bytes; smaller frames may look like a request by chance
 
 
 class Finding(NamedTuple):
@@ -71,7 +71,7 @@ class Verdict:
 
 
 def judge(case: Case, found: Found) -> Verdict:
-    """Compare what was found with what is true."""
+    """Compare the results with the truth."""
     verdict = Verdict()
     seen = seen_of(case)
     matched, phantoms = match(case, found)
@@ -312,7 +312,7 @@ TIMES = {column.name for column in SCHEMAS["exchanges"].columns if column.type =
 
 
 def plain(rows: dict[str, list[Row]], table: str, skips_sessions: bool) -> list[Row]:
-    """Rows without what depends on the place, in an order that does not either."""
+    """Rows without position-dependent values, in an order independent of position."""
     skipped = PLACES | (SESSION_COLUMNS if skips_sessions else set())
     found = []
     for row in rows.get(table, []):
@@ -341,7 +341,7 @@ def orphan_differences(match: Match, answered: Seen) -> Iterable[str]:
 
 
 def candidate_differences(row: Row, true: Row) -> Iterable[str]:
-    """A response without request may be several things, among them what it is."""
+    """Differences unless the candidates of a response without request include the true one."""
     named = row.get("candidates")
     if not named or true["decode_status"] != "ok":
         return

@@ -56,7 +56,7 @@ class Finder:
         self.reason = ""
 
     def find(self, exchange: Exchange) -> tuple[int, TrueExchange | None]:
-        """The talk and the true exchange; None, and `reason`, when there is none."""
+        """The talk and the true exchange, or None with a `reason`."""
         request, response = exchange.request_frame, exchange.response_frame
         frame = request or response
         assert frame is not None

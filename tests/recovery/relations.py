@@ -17,7 +17,7 @@ Rows = Mapping[str, Sequence[Row]]
 # Tables whose rows are of an exchange.
 DETAILS: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
 WAYS: Final = ("to_broker", "to_client")
-# What decode_status says of what is missing.
+# Values of decode_status for missing bytes.
 LOSS: Final = {"damaged", "no-request", "response-not-captured"}
 # An assignment of a partition, with its topic's id.
 BY_ID: Final = re.compile(r"[\w-]{22}:", re.ASCII)

@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
     @property
     def skips_sessions(self) -> bool:
-        """Return whether what fetch sessions say may differ."""
+        """Return whether values from fetch sessions may differ."""
         return self.loses or self.mixes
 
 

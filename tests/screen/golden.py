@@ -1,4 +1,4 @@
-"""The screens that tests compare: ``python -m tests.screen.golden`` writes them anew.
+"""The screens that tests compare; ``python -m tests.screen.golden`` rewrites them.
 
 Each is what tmux shows of `shown`, after some keys; review the diff as you would code.
 """

@@ -13,7 +13,7 @@ from kdissect.slicing.slices import write_slice
 from tests.capture.writers import Captured, make_pcapng
 
 Row = dict[str, Any]
-# Numbers of packets, and what is made of them.
+# Packet numbers, and values derived from them.
 OF_THE_FILE = {"capture", "connection_id", "exchange_id", "request_packet", "response_packet"}
 # What is known from packets long before: docs/export.md.
 OF_THE_PAST = {"rtt_ns", "retransmits"}

@@ -1,4 +1,4 @@
-"""Two hosts on one cable, for what captures there."""
+"""Two hosts on one link, for captures on it."""
 
 from collections.abc import Iterator
 

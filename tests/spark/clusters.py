@@ -112,7 +112,7 @@ def listening(process: int) -> list[int]:
 
 
 def shown(address: str) -> dict[str, Any]:
-    """A page of JSON; empty when there is none, or not yet."""
+    """A JSON page; empty if not available yet."""
     try:
         with urllib.request.urlopen(address, timeout=5) as page:  # noqa: S310  # our own
             found: dict[str, Any] = json.load(page)

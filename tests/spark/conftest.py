@@ -85,7 +85,7 @@ class Tables:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """An S3 server on this machine: what is behind the `?` of its URIs."""
+    """Query of the URIs of an S3 server on this machine."""
     with s3_server() as options:
         yield options
 

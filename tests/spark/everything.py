@@ -14,7 +14,7 @@ SPLIT_SIZE = 100_000
 
 
 class Everything:
-    """Captures as rotated files in directories of their own, and what the library gives of them."""
+    """Captures as rotated files in their own directories, and the library's rows of them."""
 
     def __init__(self, directory: Path, captures: Sequence[str] = EVERY, **options: Any) -> None:
         self.options = options

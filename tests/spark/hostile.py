@@ -100,7 +100,7 @@ def writers(sandbox: Sandbox) -> Iterator[str]:
 
 
 def brought_in(sandbox: Sandbox) -> None:
-    """Bring all captures in; what is told of a tap is raised."""
+    """Ingest all captures; raise the error of a tap."""
     for one in dissect(None, sandbox.captures, sandbox.inside).failed:
         raise KdissectError(one.message)
 

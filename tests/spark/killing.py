@@ -74,7 +74,7 @@ class Place:
         ]  # fmt: skip
 
     def check(self) -> int:
-        """The dataset has what the library gives, tap by tap; gives the number of rows."""
+        """Compare the dataset with the library's rows, tap by tap; return the number of rows."""
         count = 0
         taps = {Path(tap.chain).parent.name: tap for tap in manifest_of(self.dataset).taps}
         assert sorted(taps) == ["one", "two"]
@@ -139,7 +139,7 @@ def wait_until_it_works(process: "subprocess.Popen[str]", place: Place) -> float
 
 
 def strike(driver: int, kill: str) -> bool:
-    """Kill it; false where there is none yet."""
+    """Kill it; false if not started yet."""
     chosen = {
         DRIVER: lambda: [driver],
         JVM: lambda: jvms(driver)[:1],

@@ -1,4 +1,4 @@
-"""Captures cut into rotated files, and datasets beside what the library gives."""
+"""Captures as rotated files, and datasets compared with the library's rows."""
 
 import random
 from collections.abc import Iterable, Sequence

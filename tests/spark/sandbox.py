@@ -82,7 +82,7 @@ def tree(directory: Path) -> dict[str, tuple[int, int, bytes]]:
 
 @contextmanager
 def in_time() -> Iterator[None]:
-    """Raise TimeoutError in what takes too long."""
+    """Raise TimeoutError in long-running code."""
 
     def late(_: int, __: FrameType | None) -> None:
         raise TimeoutError

@@ -48,7 +48,7 @@ class RightName:
 
 
 class Bucket(NamedTuple):
-    """A bucket of such a server: what its URIs end with, and how it is called."""
+    """A bucket of such a server: its name and the query of its URIs."""
 
     name: str
     options: str
@@ -69,7 +69,7 @@ class Bucket(NamedTuple):
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """A server without buckets; what URIs of it end with."""
+    """Start a server without buckets; yield the query of its URIs."""
     from moto.moto_server import threaded_moto_server
     from moto.server import ThreadedMotoServer
 

@@ -1,5 +1,5 @@
-# ruff: noqa: S608  # injection is what it is for
-"""Conditions that ask for more than rows: drawn from a grammar, with what they must not reach."""
+# ruff: noqa: S608  # it tests injection
+"""Malicious conditions drawn from a grammar, with their forbidden targets."""
 
 import random
 import socket

@@ -1,4 +1,4 @@
-"""Feeds segments to the streams stage and turns what comes out into values to compare."""
+"""Feeds segments to the streams stage and converts its events to comparable values."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -37,7 +37,7 @@ class Plain:
 
     @property
     def streams(self) -> tuple[bytes, bytes]:
-        """The bytes of both directions, without what is missing."""
+        """Bytes of both directions, without gaps."""
         parts = [b"", b""]
         for chunk in self.chunks:
             parts[chunk.direction] += chunk.data[chunk.start : chunk.end]

@@ -162,7 +162,7 @@ class Peers:
         session: Any = None,
         logs: bool = True,
     ) -> tuple[Talk, Any]:
-        """A handshake, what is said, and the end; and the session, to go on with later."""
+        """Handshake, data and close; and the session, for resumption."""
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "keys")
             path.touch()

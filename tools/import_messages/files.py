@@ -91,7 +91,7 @@ class Schema:
                 yield path
 
     def api_index(self) -> str:
-        """The text of apis.tsv: what is known of every API key without reading its file."""
+        """Text of apis.tsv: properties of every API key that do not need its file."""
         apis = [d for blocks in self.files.values() for d in blocks.values() if d.kind == "api"]
         rows = [
             (str(api.key), api.name, format_versions(api.versions, -1), _flexible(api),
@@ -123,7 +123,7 @@ def merge_definition(known: Definition, source: Source, release: str) -> Definit
     stays = known.versions - source.versions
     known_layout = known.layouts.get(source.role)
     known_fields = known_layout.fields if known_layout else ()
-    # Request and response come one after the other: what the first changed stays for the second.
+    # Request and response come one after the other: changes by the first apply to the second.
     versions = known.versions | source.versions
     flexible = (known.flexible - source.versions) | source.flexible
     fields = merge_fields(restrict(known_fields, stays), source.fields)
@@ -169,7 +169,7 @@ def with_variant(definition: Definition, source: Source) -> Definition:
 
 
 def changes_in_place(known: Definition, source: Source) -> Iterator[str]:
-    """A line for each version that is not what the schema said before.
+    """A line for each version that differs from the existing schema.
 
     New tagged fields may join an old version: readers skip those they do not know.
     """

@@ -6,7 +6,7 @@ Fields = tuple[FieldSpec, ...]
 
 
 def restrict(fields: Fields, versions: Versions) -> Fields:
-    """The fields as they are in `versions`; those that are in none of them go."""
+    """Fields restricted to `versions`; fields in none of them are removed."""
     kept = []
     for field in fields:
         if field.versions & versions:

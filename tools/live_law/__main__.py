@@ -15,7 +15,7 @@ from tools.live_law.isolation import is_isolated, isolated, settle_in
 TIMEOUT_SECONDS = 900
 EPILOG = """\
 Wants root, tcpdump and iproute2; a broker also java and javac (17 or newer) and mvn. The session is
-played in a network namespace of its own, so nobody else's packets are seen.
+played in a network namespace of its own, so no other packets are captured.
 
 example: python -m tools.live_law broker 4.3.1 --client java --client librdkafka
 """

@@ -221,7 +221,7 @@ def write_retimed(path: Path, packets: list[Sighting], times: list[int], link_ty
 
 
 def named(rows: list[Row], names: dict[str, str]) -> list[Row]:
-    """The rows with the names of their topics that were learnt later, as whoever writes does."""
+    """Rows with topic names that were learnt later, as a writer fills them in."""
     for row in rows:
         if row.get("topic", "") is None and row.get("topic_id") in names:
             row["topic"] = names[row["topic_id"]]

@@ -18,7 +18,7 @@ GROUP_TOPICS = ("coffee-none", "coffee-lz4")
 
 
 def play() -> None:
-    """All of it, in a few seconds; raises when a client did not get what it asked for."""
+    """Run all clients in a few seconds; raise if a client got a wrong response."""
     with mock_cluster() as addresses:
         for codec in CODECS:
             produce(addresses, codec)

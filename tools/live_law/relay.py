@@ -1,4 +1,4 @@
-"""A relay on the loopback: what comes to an address goes on to a broker, and back."""
+"""Relay on the loopback: forwards between an address and a broker."""
 
 import contextlib
 import selectors

@@ -8,14 +8,14 @@ from pathlib import Path
 from kdissect.capture.files import open_captures
 
 SENDING, LISTENING = "sends", "listens"
-LARGEST = 65535  # what the loopback lets through
+LARGEST = 65535  # MTU of the loopback
 COMMAND_TIMEOUT_SECONDS = 20
 AT_ONCE = 64
 PAUSE_SECONDS = 0.002
 
 
 def make_cable() -> None:
-    """Both ends in this namespace; nothing but what is sent goes through it."""
+    """Both ends of a link in this namespace, without other traffic."""
     add = ["link", "add", SENDING, "mtu", str(LARGEST), "type", "veth"]
     run(*add, "peer", "name", LISTENING, "mtu", str(LARGEST))
     for end in (SENDING, LISTENING):

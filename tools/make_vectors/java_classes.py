@@ -136,7 +136,7 @@ def written_by(release: str) -> Iterator[Written]:
 
 
 def artifacts(release: str) -> list[Artifact]:
-    """The jars that hold a release's classes, and what they cannot be loaded without."""
+    """Jars with a release's classes and their dependencies."""
     names = [NAMES.get(each, f"kafka-{each}") for each in RELEASES[release]]
     return [Artifact("org.apache.kafka", name, release) for name in names] + [JACKSON]
 

@@ -23,7 +23,7 @@ def writer() -> str:
 
 
 def kafka_python_vectors() -> Iterator[Vector]:
-    """Vectors of every layout of which kafka-python writes the same values."""
+    """Vectors of every layout for which kafka-python writes the same values."""
     classes = message_classes()
     counts: dict[tuple[str, int, str], int] = {}
     for vector in read_vectors():

@@ -1,1 +1,1 @@
-"""Records real Kafka traffic: real brokers, real clients, tcpdump, and what is known to be true."""
+"""Records real Kafka traffic: real brokers, real clients, tcpdump, and the ground truth."""

@@ -90,7 +90,7 @@ class AgentProcess:
         return Reply(operation, arguments, **json.loads(line))
 
     def kill(self) -> None:
-        """End the agent at once: it says goodbye to nobody."""
+        """Kill the agent, without a clean shutdown."""
         self._process.kill()
         self._process.wait()
         self._commands.close()

@@ -132,7 +132,7 @@ class Cluster:
         self.servers[1].pause(seconds, meanwhile)
 
     def run(self, *command: str, given: str = "") -> str:
-        """Run a main class of the broker's jars, given lines to read; what it printed."""
+        """Run a main class of the broker's jars with these input lines; return its output."""
         quiet = f"-Dlog4j.configuration=file:{self._quiet()}"
         return run_tool([*self._java(), quiet, *command], given)
 

@@ -97,7 +97,7 @@ class Layout(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One Kafka process: who it is and where it listens."""
+    """A Kafka process: its identity and listeners."""
 
     node_id: int
     address: str

@@ -52,7 +52,7 @@ class Artifact(NamedTuple):
     group: str
     name: str
     version: str
-    is_alone: bool = False  # without what it depends on
+    is_alone: bool = False  # without dependencies
 
     def to_xml(self) -> str:
         """The coordinate as a pom's dependency element."""
@@ -83,7 +83,7 @@ def broker_jars(kafka_version: str) -> Path:
     else:
         artifacts.append(Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"))
         artifacts.append(Artifact("ch.qos.reload4j", "reload4j", "1.2.25"))
-    if release.number < (1, 1):  # they need what the JDK had until 11
+    if release.number < (1, 1):  # they need modules that JDK 11 removed
         artifacts.append(Artifact("javax.xml.bind", "jaxb-api", "2.3.1"))
     if release.zookeeper is not None:
         artifacts.append(Artifact("org.apache.zookeeper", "zookeeper", release.zookeeper))
@@ -226,7 +226,7 @@ def _fetch_jars(name: str, artifacts: list[Artifact]) -> Path:
 
 
 def _compile(name: str, jars: Path, classes: list[str], sources: Path = SOURCES / "java") -> str:
-    """Compile classes of a directory and what they use against jars; the class path of both."""
+    """Compile the classes of a directory against jars; return the class path of both."""
     target = cache_directory() / name
     class_path = f"{target}{os.pathsep}{jars}/*"
     if _is_older(target / f"{classes[0]}.class", sources.glob("*.java")):

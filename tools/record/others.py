@@ -1,4 +1,4 @@
-"""Records what stands beside Kafka on a network: other protocols, proxies, health checks.
+"""Records other traffic found beside Kafka: other protocols, proxies, health checks.
 
     python -m tools.record.others -o captures/other
 
@@ -198,7 +198,7 @@ def serving_http(port: int) -> Iterator[None]:
 
 @contextmanager
 def serving_ssh(directory: Path, port: int) -> Iterator[None]:
-    """asyncssh with a host key of its own; nobody may log in."""
+    """asyncssh with its own host key; all logins fail."""
     program = directory / "ssh_server.py"
     program.write_text(SSH_SERVER)
     with running(sys.executable, str(program), str(port), port=port):
@@ -221,7 +221,7 @@ def serving_jmx(directory: Path, port: int) -> Iterator[None]:
 
 
 def write(pcap: Path, capture: Path, packets: int, protocols: dict[int, str]) -> None:
-    """Write the capture and its side-car: what is spoken on which port."""
+    """Write the capture and its side-car with the protocol of each port."""
     to_pcapng(pcap, capture)
     facts = {
         "format": 1,
@@ -234,7 +234,7 @@ def write(pcap: Path, capture: Path, packets: int, protocols: dict[int, str]) ->
 
 
 def versions() -> dict[str, str]:
-    """The first line in which each program says what it is."""
+    """First line of each program's version output."""
     asked = {"haproxy": ("-v",), "redis-server": ("--version",), "ssh": ("-V",)}
     told = {"python": sys.version.split()[0], "java": installs.java_version("java")}
     for program, options in asked.items():

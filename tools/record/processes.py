@@ -87,7 +87,7 @@ class JavaServer:
 
 
 def run_tool(command: list[str], given: str = "") -> str:
-    """Run one of Kafka's own command-line tools; what it printed."""
+    """Run one of Kafka's command-line tools; return its output."""
     done = subprocess.run(
         command,
         input=given,
@@ -102,7 +102,7 @@ def run_tool(command: list[str], given: str = "") -> str:
 
 
 def free_port(wanted: int) -> int:
-    """The wanted loopback port when nobody listens there, else one that the system picks."""
+    """The requested loopback port if free, else one chosen by the system."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

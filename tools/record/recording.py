@@ -21,7 +21,7 @@ from tools.record.sniffer import Sniffer, to_pcapng
 
 LOOPBACK = Network("127.0.0.1")
 PATIENCE_SECONDS = 6.0
-FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # what the newest Java client still speaks to
+FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # oldest broker that the newest Java client supports
 
 
 class Options(NamedTuple):
@@ -103,7 +103,7 @@ class Stage:
 
     @property
     def logs_requests(self) -> bool:
-        """Return whether Java clients log what they send and receive."""
+        """Return whether Java clients log requests and responses."""
         return self.cluster.settings.layout.logs_client_requests
 
     def act(self, operation: str, node: int, action: Callable[[], object]) -> None:

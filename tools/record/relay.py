@@ -10,7 +10,7 @@ from typing import NamedTuple
 HOST = "127.0.0.1"
 PRODUCE = 0
 SIZE_BYTES = 4
-SIZE_LIMIT = 1_000_000  # larger frames are not a scenario's: somebody else's bytes were read as one
+SIZE_LIMIT = 1_000_000  # larger frames are not part of a scenario: foreign bytes were read as one
 
 
 class Header(NamedTuple):

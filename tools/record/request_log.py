@@ -66,7 +66,7 @@ API_JOIN_GROUP, API_HEARTBEAT, API_LEAVE_GROUP, API_SYNC_GROUP = 11, 12, 13, 14
 
 
 def read_request_logs(logs: dict[int, Path], listeners: list[str], until_ms: int) -> RequestLog:
-    """Digest what the captured listeners did until a time, node after node."""
+    """Process the request logs of captured listeners up to a time, node by node."""
     log = RequestLog([], [], [])
     for node_id, path in logs.items():
         for logged_ms, entry in iter_entries(path):

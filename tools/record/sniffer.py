@@ -27,7 +27,7 @@ class SnifferReport(NamedTuple):
 
 
 class Sniffer:
-    """Records every packet from or to the given TCP ports, or what a tap wants."""
+    """Records every packet from or to the given TCP ports, or those of a filter."""
 
     def __init__(self, ports: list[int], pcap: Path, tap: Tap = LOOPBACK) -> None:
         all_ports = " or ".join(f"tcp port {port}" for port in ports)
@@ -91,7 +91,7 @@ class Sniffer:
         return report
 
     def kill(self) -> None:
-        """End tcpdump, whatever it has written."""
+        """Stop tcpdump."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -14,7 +14,7 @@ CHUNK = 65536
 
 
 class Terminator:
-    """Listens on one loopback port and passes what it decrypts to another, in a thread."""
+    """Listens on one loopback port and forwards decrypted bytes to another, in a thread."""
 
     def __init__(self, key_files: list[Path], key_log: Path) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="the number of one input or round, done again")
     parser.add_argument("--place", type=Path, default=ROOT / "build" / "siege")
     options = parser.parse_args()
-    # Ended by SIGTERM it ends what it started, too.
+    # On SIGTERM, its children are ended, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))
     if options.part == "peers":
         code = peers.isolated_run(sys.argv[1:], options.seed)

@@ -1,4 +1,4 @@
-"""Invariants of a finished command, whatever it read."""
+"""Invariants of a finished command, for any input."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ csv.field_size_limit(sys.maxsize)
 def violations(
     given: Input, line: Line, ended: Ended, directory: Path, asked: bool
 ) -> list[Escape]:
-    """List all violations; `asked` when it was told to end."""
+    """List all violations; `asked` if it was asked to end."""
     found = [*of_ending(ended, asked), *of_size(given, line, ended), *of_text(line, ended, asked)]
     return [*found, *of_secrets(given, line, ended, directory), *of_files(line, directory)]
 
@@ -150,5 +150,5 @@ def of_files(line: Line, directory: Path) -> Iterator[Escape]:
 
 
 def made(directory: Path) -> list[Path]:
-    """The files that a command wrote; what it read lies elsewhere."""
+    """Files that a command wrote; its inputs are elsewhere."""
     return [path for path in directory.rglob("*") if path.is_file() and path.name != KEYS]

@@ -80,7 +80,7 @@ NEEDS_OUTPUT = frozenset({"dissect", "slice"})
 OF_FILES = frozenset({
     "--rotate", "--keep", "--disk", "--flush", "--tables", "--records", "--payload", "--bodies",
 })  # fmt: skip
-# A few commands print what is captured field by field, where most can go wrong.
+# A few commands print captured data field by field, which is most error-prone.
 OFTEN = ("table", "show", "table", "show", "live", "spans")
 PAYLOAD = "--payload"
 BINARY = frozenset({"parquet", "proto"})  # formats that are no text
@@ -196,7 +196,7 @@ def choices_of(kind: click.ParamType) -> list[str]:
 
 
 def format_of(words: list[str]) -> str:
-    """Format of stdout: what is named last, else the default in a pipe."""
+    """Format of stdout: the last option given, else the default in a pipe."""
     by_format = words.index("--format") if "--format" in words else -1
     by_json = words.index("--json") if "--json" in words else -1
     if by_format > by_json:

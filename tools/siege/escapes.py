@@ -12,7 +12,7 @@ MOST_KEPT = 200  # inputs of escapes that are saved; all are counted
 
 
 class Escape(NamedTuple):
-    """A check that does not hold; `kind` is what the summary counts by."""
+    """A violated check; the summary groups by `kind`."""
 
     kind: str
     reason: str

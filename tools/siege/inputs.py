@@ -24,7 +24,7 @@ from tools.siege import texts
 
 COMMITTED = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.stat().st_size < 1 << 20)
 MOST_PACKETS = 2_000
-SIZES = (2_000, 20_000, 100_000, 300_000)  # of what a hostile generator makes
+SIZES = (2_000, 20_000, 100_000, 300_000)  # bytes of a hostile generator's capture
 HEADERS = 66  # bytes of a packet before its payload: Ethernet, IPv4, TCP with timestamps
 LATEST_NS = (1 << 32) * 1_000_000_000 - 1
 FAR_NS = (10**18, -(10**18), 10**15, -(10**15))
@@ -120,7 +120,7 @@ def named(source: random.Random) -> Drawn:
     return Drawn("hostile names", texts.talk(source).captured())
 
 
-# Changes of packets. The first keep what is in a packet: a credential stays where it was.
+# Changes of packets. The first keep the payload: a credential keeps its place.
 
 
 def dropped(packets: Packets, source: random.Random) -> Packets:

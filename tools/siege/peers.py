@@ -24,7 +24,7 @@ COMMAND_TIMEOUT_S = 20
 STORMS_EACH = 8
 MIB = 1 << 20
 MEMORIES = (384, 512, 768)  # MiB of --max-memory
-# Beside what --max-memory bounds: what the allocator has not given back.
+# In addition to --max-memory: memory that the allocator has not returned.
 ALLOWANCE = 32 * MIB
 MARKER_TIMEOUT_S = 60.0  # in which a marker must be in the metrics
 AGAIN_S = 0.3
@@ -79,7 +79,7 @@ def one_round(
     number: int, book: Book, scratch: Path, on_interfaces: bool, end: float,
     program: Sequence[str],
 ) -> None:  # fmt: skip
-    """Start it, play storms with a marker after each, end it, and read what it wrote."""
+    """Start it, play storms with a marker after each, end it, and read its files."""
     source = random.Random(f"{book.seed}-{number}")  # noqa: S311  # what is drawn is no secret
     megabytes = source.choice(MEMORIES)
     words = drawn_options(source, on_interfaces, megabytes)

@@ -15,7 +15,7 @@ MIB = 1 << 20
 ADDRESS_SPACE = 8 << 30
 # A file larger than that cannot be written.
 LARGEST_FILE = 512 * MIB
-# The clock, of a machine that may be busy with other work: CPU time is what is judged.
+# The clock, of a machine that may be busy with other work: CPU time is judged.
 TIMEOUT_S = 600.0
 END_TIMEOUT_S = 120.0  # after SIGTERM
 
@@ -83,7 +83,7 @@ class Processes:
 
 
 def environment_of(changed: dict[str, str]) -> dict[str, str]:
-    """This process' environment, in which the sources of this tree are what is imported."""
+    """This process' environment, importing the sources of this tree."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     # A command runs in another directory.

@@ -43,7 +43,7 @@ def done(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def become(job: dict[str, Any]) -> None:
-    """Be the command: in a group of its own, limited, with files for what it prints."""
+    """Run as the command: own process group, limits, output to files."""
     os.setsid()
     os.umask(UMASK)
     # The hard limit kills; the soft one would be a signal that a command could catch.
@@ -77,7 +77,7 @@ def is_over(handle: int, within_s: float) -> bool:
 
 
 def alone(group: int) -> bool:
-    """Return whether nothing is left of the group; what is, is killed."""
+    """Return whether the group has ended; kill the rest of it."""
     give_up = time.monotonic() + LEFT_BEHIND_S
     while time.monotonic() < give_up:
         try:

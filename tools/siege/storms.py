@@ -50,7 +50,7 @@ class Field(ABC):
         """Packets of anybody."""
 
     def close(self) -> None:  # noqa: B027  # a pipe has nothing to end
-        """End what is still open."""
+        """Close open connections."""
 
 
 class Sockets(Field):

@@ -105,7 +105,7 @@ def write_commands(directory: Path) -> None:
 
 
 def loaded(directory: Path) -> list[str]:
-    """What pages and styles load from other places."""
+    """External resources that pages and styles load."""
     return [
         f"{path.relative_to(directory)}: {match[0]}"
         for path in sorted(directory.rglob("*"))

@@ -39,7 +39,7 @@ SETTLE_S = 2.0
 
 
 def play(scene: Scene, capture: LiveCapture, options: argparse.Namespace) -> list[Fault]:
-    """Clients and faults for the time that was asked for; what was done."""
+    """Run clients and faults for the given time; return the actions."""
     chance = random.Random(options.seed)  # noqa: S311  # when to fail is no secret
     faults = Faults(scene, capture, options.flush, chance)
     done: list[Fault] = []
@@ -57,7 +57,7 @@ def play(scene: Scene, capture: LiveCapture, options: argparse.Namespace) -> lis
 
 
 def ended(capture: LiveCapture) -> Iterator[Fault]:
-    """End it, and once more: another start takes up what a kill has left."""
+    """End it, then start and end it again, which recovers the state after a kill."""
     for is_first in (True, False):
         try:
             if not is_first:

@@ -90,7 +90,7 @@ class LiveCapture:
         self.process.wait()
 
     def end(self) -> None:
-        """Kill it, whatever it does."""
+        """Kill it at any moment."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
 

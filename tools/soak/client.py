@@ -41,7 +41,7 @@ class Talk:
         self.socket = socket.create_connection(address, TIMEOUT_S)
 
     def play(self) -> Session:
-        """To its end, whatever that is."""
+        """Run to the end, successful or not."""
         end = ""
         try:
             with self.socket:
@@ -81,7 +81,7 @@ class Talk:
         return api, requests.metadata(TOPIC) if api == requests.METADATA else b""
 
     def receive(self, correlation_id: int) -> None:
-        """One answer, which must be that of the request."""
+        """A response, which must belong to the request."""
         size, found = struct.unpack(">ii", self.exactly(8))
         self.exactly(size - 4)
         if found != correlation_id:

@@ -20,7 +20,7 @@ BALLAST_SPLIT = b"\0" * (1 << 20)
 
 
 class Fault(NamedTuple):
-    """Something that was done; `failure` says what was not as it must be."""
+    """A fault that was injected; `failure` describes a violated expectation."""
 
     kind: str
     begin_ns: int
@@ -115,7 +115,7 @@ class Faults:
         self.pause(0, 2)
         ready = self.capture.start()
         if self.chance.random() < TWICE:
-            # While it takes up what the one before has left.
+            # While it recovers the state of the previous run.
             self.pause(0, 0.5)
             self.capture.kill()
             ready = self.capture.start()

@@ -53,7 +53,7 @@ Seen = dict[Key, list[str]]  # the outcomes of its rows
 
 
 def judged(sessions: Sequence[Session], rows: Iterable[Row], outages: Sequence[Outage]) -> Verdict:
-    """All of it. Rows of clients that are nobody's of the soak's are left out of account."""
+    """Judge everything. Rows of clients outside the soak are ignored."""
     seen: Seen = {}
     for row in rows:
         seen.setdefault((row.client_id, row.correlation_id), []).append(row.outcome)

@@ -11,7 +11,7 @@ LOOK_S = 0.1
 
 
 class Looking(threading.Thread):
-    """Ends with `stop`; `broken` says what is wrong, `files` how many were read."""
+    """Ends with `stop`; `broken` lists errors, `files` counts the files read."""
 
     def __init__(self, output: Path) -> None:
         super().__init__(daemon=True)

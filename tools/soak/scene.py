@@ -71,7 +71,7 @@ class Scene:
             )
 
     def stop_clients(self) -> None:
-        """Let them play what they have begun to its end."""
+        """Let them finish their current work."""
         assert self.clients is not None
         self.clients.send_signal(signal.SIGTERM)
         code = self.clients.wait(CLIENTS_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Runs tshark and reads what it says of each Kafka message, as plain values."""
+"""Runs tshark and reads its fields of each Kafka message as plain values."""
 
 import hashlib
 import os

@@ -1,1 +1,1 @@
-"""The classes of incidents, by what they happen to."""
+"""Classes of incidents, by the component affected."""

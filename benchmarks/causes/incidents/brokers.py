@@ -19,7 +19,7 @@ def spread_topic(scene: Scene, **configs: str) -> str:
 
 
 def pauses(scene: Scene) -> None:
-    """One of three brokers stands still for most of a second, again and again."""
+    """One of three brokers is paused for most of a second, repeatedly."""
     topic = spread_topic(scene)
     with scene.capturing():
         scene.write("writer", topic, every_ms=15, settings={"acks": "1"})
@@ -32,7 +32,7 @@ def pauses(scene: Scene) -> None:
 
 
 def single_pauses(scene: Scene) -> None:
-    """The only broker stands still."""
+    """The only broker is paused."""
     topic = scene.topic(partitions=2)
     with scene.capturing():
         scene.write("writer", topic, every_ms=15)
@@ -45,7 +45,7 @@ def single_pauses(scene: Scene) -> None:
 
 
 def slow_follower(scene: Scene) -> None:
-    """A follower stands still; acks=all waits for it."""
+    """A follower is paused; acks=all waits for it."""
     topic = scene.topic(replication=3)
     scene.place(topic, 0, [1, 2, 3])
     with scene.capturing():
@@ -150,7 +150,7 @@ def disk_full(scene: Scene) -> None:
 
 
 def unreachable_leader(scene: Scene) -> None:
-    """Packets of clients no longer reach one of three brokers, which goes on leading: its own
+    """Packets of clients no longer reach one of three brokers, which remains leader: its own
     connections work.
     """
     topic = spread_topic(scene)

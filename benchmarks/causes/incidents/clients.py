@@ -72,7 +72,7 @@ def busy_polls(scene: Scene) -> None:
 
 
 def recompressed(scene: Scene) -> None:
-    """The topic wants another codec than its producer uses: the broker compresses all anew."""
+    """The topic's codec differs from the producer's: the broker recompresses everything."""
     topic = scene.topic(configs={"compression.type": "gzip"})
     codec = scene.variant.options.get("codec", "none")
     with scene.capturing(), scene.incident(topic=topic):

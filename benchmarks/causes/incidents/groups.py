@@ -61,7 +61,7 @@ def mixed_assignors(scene: Scene) -> None:
 
 
 def paused_member(scene: Scene) -> None:
-    """A member whose process stands still for longer than its session lasts."""
+    """A member whose process is paused for longer than its session timeout."""
     topic = scene.topic(partitions=2)
     settings = scene.variant.options.get("settings", CLASSIC)
     with scene.capturing():
@@ -98,7 +98,7 @@ def slow_rebalance(scene: Scene) -> None:
 
 
 def reset_to_latest(scene: Scene) -> None:
-    """A group comes back after retention took what it had not read; it goes on at the end."""
+    """A group returns after retention deleted unread records; it resumes at the end."""
     topic = scene.topic()
     latest = {"auto.offset.reset": "latest"}
     group = f"{scene.stem}-late"
@@ -135,7 +135,7 @@ def skips(scene: Scene) -> None:
 
 
 def redelivered(scene: Scene) -> None:
-    """A consumer that closes without a commit, again and again: its successor reads all anew."""
+    """A consumer that repeatedly closes without a commit: its successor rereads everything."""
     topic = scene.topic()
     with scene.capturing():
         scene.write("writer", topic, every_ms=20)
@@ -182,7 +182,7 @@ def coordinator_moves(scene: Scene) -> None:
 
 
 def retention_overtakes(scene: Scene) -> None:
-    """Retention deletes what a slow group has not read yet; it goes on with the oldest there is."""
+    """Retention deletes records that a slow group has not read; it resumes at the oldest left."""
     configs = {"retention.bytes": "1200000", "segment.bytes": "1048576"}
     topic = scene.topic(configs=configs)
     settings = {"max.poll.records": 20, "max.partition.fetch.bytes": 20000}

@@ -6,7 +6,7 @@ from benchmarks.causes.table import Incident, Variant, View
 
 
 def released(scene: Scene) -> None:
-    """A member that releases what it gets: all of it is delivered again, until it is given up."""
+    """A member that releases its records: they are redelivered up to the delivery limit."""
     topic = scene.topic(partitions=scene.variant.options.get("partitions", 1))
     with scene.capturing(), scene.incident():
         scene.share("releasing", topic, group="jobs", answer="RELEASE", process_ms=20)

@@ -52,7 +52,7 @@ class Agent:
 
 
 class Produced:
-    """One record on its way: collects what is known of it, then emits it."""
+    """A record being sent: collects its metadata, then emits it."""
 
     def __init__(self, agent: Agent, client: str, settings: Command, record: Command) -> None:
         self.topic: str = record["topic"]
@@ -156,7 +156,7 @@ def _obey(agent: Agent, command: Command) -> dict[str, Any]:
     start_ns = time.time_ns()
     try:
         result = getattr(agent, operation)(**command)
-    except Exception as error:  # the driver decides what it means
+    except Exception as error:  # interpreted by the driver
         failure = f"{type(error).__name__}: {error}"
     return {
         "start_ns": start_ns,

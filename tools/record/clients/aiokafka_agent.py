@@ -1,4 +1,4 @@
-"""The agent of aiokafka: its event loop runs in a thread, so heartbeats go on between commands."""
+"""The agent of aiokafka: its event loop runs in a thread, so heartbeats continue meanwhile."""
 
 import asyncio
 import importlib.metadata
@@ -152,7 +152,7 @@ class AiokafkaAgent(Agent):
             )
 
     def close(self, client: str) -> None:
-        """Stop whatever goes by this name."""
+        """Stop the client of this name."""
         if client in self._clients:
             self._wait(self._clients.pop(client).stop())
 

@@ -173,7 +173,7 @@ class KafkaPythonAgent(Agent):
             )
 
     def close(self, client: str) -> None:
-        """Close whatever goes by this name."""
+        """Close the client of this name."""
         if client in self._clients:
             self._clients.pop(client).close()
 
@@ -255,7 +255,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def _understood(settings: dict[str, Any] | None) -> dict[str, Any]:
-    """Settings with what JSON cannot say as what it must be: versions, token providers, TLS."""
+    """Settings with types that JSON lacks: versions, token providers, TLS."""
     known = with_context(settings or {})
     if "api_version" in known:  # JSON has no tuples
         known["api_version"] = known["api_version"] and tuple(known["api_version"])

@@ -202,7 +202,7 @@ class LibrdkafkaAgent(Agent):
             )
 
     def close(self, client: str) -> None:
-        """Close whatever goes by this name; its last statistics become an event."""
+        """Close the client of this name; its last statistics become an event."""
         if client in self._producers:
             self._producers[client].flush(TIMEOUT_SECONDS)
             _serve_callbacks(self._producers.pop(client))
@@ -241,7 +241,7 @@ class LibrdkafkaAgent(Agent):
         self._jobs[client].start()
 
     def stop(self, client: str) -> dict[str, int]:
-        """End the work of a client; what it counted."""
+        """End the work of a client; return its counts."""
         return self._jobs.pop(client).stop()
 
     def create_topics(self, client: str, topics: list[Command], timeout_ms: int = 10000) -> None:
@@ -402,7 +402,7 @@ class LibrdkafkaAgent(Agent):
 def _serve_callbacks(
     client: Producer | AdminClient, seconds: float = STATISTICS_INTERVAL_MS / 1000 * 1.5
 ) -> None:
-    """Poll; by default for long enough that statistics are told once more."""
+    """Poll; by default until statistics are emitted once more."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         client.poll(0.01)

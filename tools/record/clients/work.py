@@ -1,4 +1,4 @@
-"""Clients of librdkafka that work in threads until they are told to stop."""
+"""librdkafka clients that work in threads until stopped."""
 
 import os
 import threading
@@ -34,7 +34,7 @@ class Job(threading.Thread):
         self.close()
 
     def stop(self) -> dict[str, int]:
-        """End the work; what was counted."""
+        """End the work; return the counts."""
         self.is_over.set()
         self.join(STOP_SECONDS)
         return dict(self.counts)

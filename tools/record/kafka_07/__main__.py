@@ -65,7 +65,7 @@ def install(python2: str) -> Path:
 def record(
     arguments: argparse.Namespace, logs: Logs, libraries: Path
 ) -> tuple[list[dict[str, Any]], str]:
-    """Run the clients against the stand-in; what they told, and tcpdump's version."""
+    """Run the clients against the stand-in; return their logs and tcpdump's version."""
     with TemporaryDirectory() as directory, Broker(arguments.port, logs) as broker:
         pcap = Path(directory) / "packets.pcap"
         sniffer = Sniffer([arguments.port], pcap)

@@ -1,4 +1,4 @@
-"""Clients that go on working while something happens to their brokers."""
+"""Clients that keep working while their brokers fail or move."""
 
 import threading
 import time
@@ -24,13 +24,13 @@ STEADY = {
 
 
 def properties_of(release: Release, mode: str) -> dict[str, str]:
-    """Three copies of everything, and nobody leaves the set of replicas in sync."""
+    """Three replicas of everything, and none leaves the ISR."""
     assert mode == KRAFT
     return replication.properties_of(release, mode) | STEADY
 
 
 def warm_up(*steps: Step) -> None:
-    """Do what is slow only at first: connections, metadata, classes of a JVM."""
+    """Warm up: connections, metadata, classes of a JVM."""
     for step in steps:
         for number in range(-WARMING_ROUNDS, 0):
             step(number)

@@ -1,4 +1,4 @@
-"""Transactions that nobody ends: of a producer that was killed, and of a zombie that is fenced."""
+"""Transactions that are never ended: of a killed producer, and of a zombie that is fenced."""
 
 import time
 from typing import Any

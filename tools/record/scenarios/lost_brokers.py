@@ -47,7 +47,7 @@ def quick_to_shrink(release: Release, mode: str) -> dict[str, str]:
 
 
 def play_killed(stage: Stage) -> None:
-    """The leader of a busy partition is killed; nobody leads until its session is over."""
+    """The leader of a busy partition is killed; there is no leader until its session ends."""
     with betting(stage):
         time.sleep(STEADY_SECONDS)
         stage.act("kill", LOST, lambda: stage.cluster.servers[LOST].stop(politely=False))

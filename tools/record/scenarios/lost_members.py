@@ -16,7 +16,7 @@ from tools.record.scenarios.incidents import (
 
 PARTITIONS = 4
 FIRST, SECOND = "java", "java#2"
-# The least that a broker takes unless it is told otherwise.
+# Default minimum of brokers.
 LEAST = "6000"
 SMALLEST = {"session.timeout.ms": LEAST, "heartbeat.interval.ms": "500"}
 KILLING = IMPATIENT_BROKER | {"group.min.session.timeout.ms": LEAST}

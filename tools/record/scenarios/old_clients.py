@@ -57,7 +57,7 @@ def try_everything(stage: Stage, library: str, name: str, settings: dict[str, An
 def succeeds(
     stage: Stage, library: str, operation: str, client: str, arguments: dict[str, Any]
 ) -> bool:
-    """Return whether a client did as it was told; consumers that are given nothing did not."""
+    """Return whether a client succeeded; consumers without records did not."""
     reply = stage.attempt(library, operation, client, **arguments)
     has_failed = any(event["kind"] == "errors" for event in reply.events)
     is_empty = operation == "poll" and not (reply.result or {}).get("records")

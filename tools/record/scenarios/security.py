@@ -95,7 +95,7 @@ def log_in(stage: Stage, library: str, mechanism: str, first: int) -> None:
 
 
 def fail(stage: Stage) -> None:
-    """Logins that are refused: wrong passwords, a token that names nobody, one that has expired."""
+    """Rejected logins: wrong passwords, a token without a subject, an expired one."""
     library = stage.options.clients[0]
     if not library.startswith("java"):
         return

@@ -1,4 +1,4 @@
-"""Brokers that stand still for moments: one that follows, and one that leads.
+"""Brokers that are paused for moments: a follower and a leader.
 
 A process that gets no CPU, waits for its disk or collects garbage looks like this to the others:
 its host's TCP goes on, and nothing is answered.
@@ -25,7 +25,7 @@ WRITER, READER, OTHER = "java#writer", "java#reader", "librdkafka"
 
 
 def play_follower(stage: Stage) -> None:
-    """acks=all waits for the follower that stands still; acks=1 does not."""
+    """acks=all waits for the paused follower; acks=1 does not."""
     topics = [{"name": name, "partitions": 1, "replication": 3} for name in ("orders", "views")]
     stage.create_topics(ADMIN, topics)
     for topic in ("orders", "views"):

@@ -186,7 +186,7 @@ def _document(randomness: random.Random, number: int) -> dict[str, Any]:
 
 
 def _event(randomness: random.Random, number: int) -> dict[str, Any]:
-    """A short document: what somebody did, when, and how often."""
+    """A short document: user, action, time and count."""
     return {
         "sequence": number,
         "time": 1_795_000_000_000 + number * 7,
