@@ -1,5 +1,6 @@
 """Numbers of the page beside those of the commands that it points to, on every capture."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ import kdissect
 from kdissect.analysis.summary.counters import Quantiles
 from kdissect.analysis.summary.summary import Summary
 from kdissect.api.summary_pass import SummaryPage, tables_of
+from kdissect.cli.program import run
 from kdissect.pipeline import Options, Run
 from tools.golden import captures
 
@@ -231,3 +233,23 @@ def test_a_comparison_has_the_percentiles_of_latency(tmp_path: Path) -> None:
                 assert abs(side[row["api"]][f"{row['what']}_ns"] - row[name]) <= 1, row
                 compared += 1
     assert compared >= 10
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["quickstart", "retries-4.3.1", "cluster-2.4.1", "sasl-2.8.2"])
+def test_top_has_the_requests_and_times_of_latency(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts and the longest are equal; percentiles of one exchange within the 0.4 % of `top`."""
+    path = f"captures/{name}.pcapng"
+    assert run(["top", path, "--once", "--json", "--window", "24h"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    rows = by_name(kdissect.analyse("latency", path).to_arrow().to_pylist(), "api")
+    assert {row["name"] for row in shown["apis"]} == rows.keys()
+    for row in shown["apis"]:
+        command = rows[row["name"]]
+        assert round(row["rate"] * shown["window_s"]) == command["requests"], row
+        assert row["max_ns"] == (command["max_ns"] if command["exchanges"] else -1), row
+        if command["exchanges"] == 1:
+            assert row["p50_ns"] == pytest.approx(command["p50_ns"], rel=0.004), row
+            assert row["p99_ns"] == pytest.approx(command["p99_ns"], rel=0.004), row

@@ -15,6 +15,7 @@ from kdissect.dataset.rollup_answers import Group, Groups, asked_of_rollups, per
 from kdissect.dataset.rollup_rows import COUNTERS, LARGEST, MEASURES, SETS, hll_of, kll_of, sketches
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up, rollups_in, units_of
+from tests.seeds import SEED
 from tests.spark.datasets import both_of
 from tests.spark.rotated import manifest_of, rotate
 
@@ -171,6 +172,28 @@ def test_rollups_go_with_their_files_when_captures_come(tmp_path: Path) -> None:
             assert (done.made, done.removed) == (len(now.keys() - before), len(before.keys() - now))
     assert len(told) == 3
     assert told[0].endswith(f" files have no rollup yet; kdissect spark rollup {dataset}")
+
+
+def test_rollups_of_a_drawn_ring_have_the_numbers_of_latency(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    name = chance.choice(NAMES)
+    paths = rotate(f"{name}.pcapng", tmp_path / "ring", chance.randrange(1, 4), seed=SEED)
+    dissect(None, paths, tmp_path / "dataset")
+    roll_up(tmp_path / "dataset")
+    by = tuple(chance.sample(("api", "topic", "tap"), 2))
+    of = chance.choice(MEASURES)
+    told = f"KDISSECT_SEED={SEED}: {name} by {by} of {of}"
+    exact, found = (
+        by_key(rows_of(analyse("latency", tmp_path / "dataset", by=by, of=of, **options)), by)
+        for options in ({}, {"rollups": True})
+    )
+    assert found.keys() == exact.keys(), told
+    for key, row in found.items():
+        for counter in ("requests", "exchanges", "max_ns"):
+            assert row[counter] == exact[key][counter], (told, key)
+        for rank in PERCENTILES:
+            low, high = row[f"{rank}_low_ns"], row[f"{rank}_high_ns"]
+            assert low is None or low <= exact[key][f"{rank}_ns"] <= high, (told, key)
 
 
 def test_days_and_taps_that_are_not_asked_for_are_not_read(
