@@ -222,7 +222,7 @@ def test_days_and_taps_that_are_not_asked_for_are_not_read(
         (
             "latency",
             {"by": ["user"]},
-            "rollups are not by 'user'; they are by api, client, ",
+            "rollups are not by 'sasl_user'; they are by api, client_id, ",
         ),
         ("latency", {"by": ["client", "topic"]}, "rollups are by client or by topic, not by both"),
         (
