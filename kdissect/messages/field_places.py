@@ -150,8 +150,9 @@ def _of_tags(reader: StructReader, data: bytes, offset: int, path: str) -> Itera
         field = reader.tag_fields.get(int(tag))
         if field is None:
             yield FieldPlace(at, int(end), inner, data[at:end])
+            at = int(end)
         else:
-            for place in _of_field(field, data, at, inner):
+            for place in _of_field(field, data[:end], at, inner):
                 yield place
                 at = place.end
         if at < end:

@@ -63,7 +63,7 @@ def test_analyses_fail_on_rows(command: str, run: Run) -> None:
     [
         (["latency"], ["api", "exchanges", "p99_ns", "max_ns"]),
         (["table", "exchanges"], ["latency_ns", "api", "client_id", "request_size"]),
-        (["clients"], ["client", "exchanges", "request_bytes"]),
+        (["clients"], ["client_id", "exchanges", "request_bytes"]),
     ],
 )
 def test_rows_are_sorted_as_pandas_sorts_them(

@@ -24,8 +24,8 @@ DOCUMENTS = (
 )
 # Number of the document → its current version → fingerprint of its encoding.
 FINGERPRINTS: dict[int, dict[int, int]] = {
-    1: {13: 0xDDD43DDD},
-    2: {10: 0x62F94E20},
+    1: {13: 0xD03599A8},
+    2: {10: 0xE1C64D8C},
     3: {1: 0x329D14C0},
     4: {1: 0x403067B2},
     5: {1: 0x6ACE931A},
@@ -88,6 +88,8 @@ def described(one: Any, seen: dict[int, int]) -> Iterator[str]:
     elif isinstance(one, tuple | list):
         for item in one:
             yield from described(item, seen)
+    elif type(one).__qualname__.startswith("vec["):
+        yield type(one).__qualname__  # a blank value: compiled code has one of them, plain many
     elif id(one) in seen:
         yield f"type {seen[id(one)]} above"
     elif not callable(one):

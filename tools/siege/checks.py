@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kdissect import Limits
-from kdissect.cli.program import ANSWERED, FAILED, INTERRUPTED, MISUSED
+from kdissect.cli.program import ANSWERED, FAILED, FAILED_ON, INTERRUPTED, MISUSED
 from tests.captures import secrets
 from tests.cli.test_hostile_text import harmful_in
 from tools.siege.commands import BINARY, KEYS, Line
@@ -19,7 +19,7 @@ from tools.siege.inputs import Input
 from tools.siege.processes import LARGEST_FILE, Ended
 
 MIB = 1 << 20
-CODES = frozenset({ANSWERED, FAILED, MISUSED})
+CODES = frozenset({ANSWERED, FAILED, MISUSED, FAILED_ON})
 # After SIGTERM: it ended before, ends in order, or does not catch it.
 CODES_ASKED = CODES | {INTERRUPTED, -15}
 # As in tests/hostile: 264 MiB of a small capture, 6 copies of what one message becomes, 400 bytes
