@@ -24,16 +24,15 @@ def figure(title: str, xlabel: str = "", ylabel: str = "", height: float = 3.6) 
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingExtra("plots", "notebooks") from error
-    _, axes = plt.subplots(figsize=(WIDTH, height))
+    _, axes = plt.subplots(figsize=(WIDTH, height), layout="tight")
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     return axes
 
 
 def finish(axes: "Axes", **legend: Any) -> "Axes":
-    """The axes with a legend without a frame, laid out."""
+    """The axes with a legend without a frame."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(**{"frameon": False, **legend})
-    axes.figure.tight_layout()  # type: ignore[union-attr]
     return axes
 
 

@@ -28,14 +28,13 @@ class Engine(Protocol):
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
     """The rows of the answer; each column has its meaning, unit and type as metadata.
 
-    Dimensions have their short names, `kdissect.api` gives them those of columns.
-
-    Raises KdissectError for values that are not of the declared types, as files can have that
-    kdissect has not written: times beyond the year 2262.
+    Dimensions have their short names; `kdissect.api` gives them those of columns. Raises
+    KdissectError for values that are not of the declared types, as files can have that kdissect has
+    not written: times beyond the year 2262.
     """
     import pyarrow as pa
 
-    answer = expression_of(question, engine, in_short(options))
+    answer = expression_of(question.answer, engine, in_short(options))
     rows = engine.rows(answer)
     try:
         return rows.cast(schema_of(question, answer.columns))
@@ -57,17 +56,18 @@ def summed_up(
     """What the question says before its rows; None where it says nothing."""
     if question.summing is None:
         return None
-    given = {option.name: option.default for option in question.options} | dict(options)
-    total = engine.rows(question.summing.total(engine.tables, **in_short(given)))
-    return question.summing.overview(rows.to_pylist(), total[0][0].as_py(), **in_short(given))
+    defaults = {option.name: option.default for option in question.options}
+    given = in_short(defaults | dict(options))
+    total = engine.rows(expression_of(question.summing.total, engine, given))
+    return question.summing.overview(rows.to_pylist(), total[0][0].as_py(), **given)
 
 
-def expression_of(question: Question, engine: Engine, options: Mapping[str, Any]) -> "ir.Table":
-    """The expression of the answer; kept, as building one takes longer than a small query."""
+def expression_of(answer: Answer, engine: Engine, options: Mapping[str, Any]) -> "ir.Table":
+    """The expression of an answer; kept, as building one takes longer than a small query."""
     if engine.tables is not declared_tables():
-        return question.answer(engine.tables, **options)
+        return answer(engine.tables, **options)
     given = {name: tuple(one) if isinstance(one, list) else one for name, one in options.items()}
-    return built(question.answer, **given)
+    return built(answer, **given)
 
 
 # `typed`: 1 is another option than True.

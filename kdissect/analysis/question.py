@@ -70,10 +70,8 @@ class Question(NamedTuple):
     `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
     question's own dimensions. `turns` are options that select another question. `derived` are
     columns of exchanges that the question works out for others, which a condition over exchanges
-    would lose: it belongs to the answer.
-    `severities` has a column and the
-    severity of its values, for --fail-on. `summing`, where there is one, says what comes before
-    the rows.
+    would lose: it belongs to the answer. `severities` has a column and the severity of its values,
+    for --fail-on. `summing` makes an overview that precedes the rows.
     """
 
     name: str

@@ -8,6 +8,7 @@ from kdissect.cli.tree import SIDES, WITHHELD, scalar
 from kdissect.messages.field_places import HEADER_TAGS, SURPLUS, UNREAD, FieldPlace, field_places
 from kdissect.messages.full_bodies import RECORDS_FIELDS
 from kdissect.text.escape import escaped
+from kdissect.text.human import counted
 
 if TYPE_CHECKING:
     from kdissect.api.dissected import DissectedExchange
@@ -35,12 +36,12 @@ def hex_lines(
             yield f"    {WITHHELD}"
             continue
         masked = [(place.start, place.end) for place in hidden]
+        topics = exchange.topic_names()
         places = field_places(exchange.api_key, exchange.api_version, data, side == "response")
         for place in places:
             is_withheld = any(start < place.end and place.start < end for start, end in masked)
             is_withheld |= not has_payload and not has_undecoded and is_records(place)
-            names = exchange.topic_names()
-            yield from field_lines(place, data, masked if is_withheld else [], is_withheld, names)
+            yield from field_lines(place, data, masked if is_withheld else [], is_withheld, topics)
 
 
 def is_records(place: FieldPlace) -> bool:
@@ -62,8 +63,8 @@ def field_lines(
         note += ": not shown"
     elif place.path == SURPLUS:
         note = f"{place.end - place.start} bytes {SURPLUS}"
-    elif isinstance(place.value, str) and place.value.endswith(" elements"):
-        note += f" ({place.value})"
+    elif place.elements is not None:
+        note += f" ({counted(place.elements, 'element')})"
     elif place.path != HEADER_TAGS:
         note += f": {scalar(place.value)}"
         if place.path.endswith("topic_id") and (name := topics.get(str(place.value))):

@@ -86,28 +86,22 @@ class LayoutFit:
         is_telling = len(data) == size and size - header.body_offset >= TELLING_SIZE
         return found if is_telling else min(found, PLAUSIBLE)
 
-    def with_any_client(self, data: bytes) -> i64:
-        """EXACT for a whole request with a body to speak of, whatever its client id; else NOT."""
+    def is_exact(self, data: bytes, least: i64 = 0) -> bool:
+        """Return whether a whole request decodes to its last byte, with any client id.
+
+        A client may choose its id so that no other evidence would find it. With `least`, the
+        request must have a client id, and a body of so many bytes.
+        """
         self.steps += FIT_STEPS
         try:
             header = read_request_header(data)
             plans = self._layouts(header.api_key, header.api_version, False)
         except DecodeError:
-            return NOT
-        if header.client_id_size <= 0 or len(data) - header.body_offset < TELLING_SIZE:
-            return NOT
-        return EXACT if self._best(plans, data, header.body_offset, len(data)) == EXACT else NOT
-
-    def is_exact(self, data: bytes) -> bool:
-        """Return whether a whole request decodes to its last byte, with any client id.
-
-        A client may choose its id so that no other evidence would find it.
-        """
-        try:
-            header = read_request_header(data)
-            plans = self._layouts(header.api_key, header.api_version, False)
-        except DecodeError:
             return False
+        if least > 0:
+            has_client_id = header.client_id_size > 0
+            if not has_client_id or len(data) - header.body_offset < least:
+                return False
         return self._best(plans, data, header.body_offset, len(data)) == EXACT
 
     def response(self, key: i64, version: i64, data: bytes, size: i64) -> i64:

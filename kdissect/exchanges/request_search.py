@@ -34,6 +34,7 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.layout_fit import EXACT, NOT, LayoutFit
+from kdissect.exchanges.layout_fit import TELLING_SIZE as BODY_SIZE
 from kdissect.framing.frame_search import (
     FRAME_STEPS,
     GUESS_STEPS,
@@ -231,7 +232,8 @@ class Judge:
         fit = layout_fit.request_in(window.data, at + 4, stop, size)
         is_whole = stop == at + 4 + size
         if fit == NOT and is_whole and window.is_start(at) and stop in window.ends:
-            fit = layout_fit.with_any_client(window.data[at + 4 : stop])
+            frame = window.data[at + 4 : stop]
+            fit = EXACT if layout_fit.is_exact(frame, BODY_SIZE) else NOT
         window.work += layout_fit.steps - before
         may_be_either = fit != NOT and not self.is_known_side
         if may_be_either and layout_fit.may_be_response(window.data[at + 4 : min(at + 8, stop)]):

@@ -8,7 +8,7 @@ field, and those after a field that cannot be read, are one place at the end, SU
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from kdissect.errors import DecodeError
+from kdissect.errors import DecodeError, InvalidValue
 from kdissect.messages.headers import (
     read_request_header,
     response_body_offset,
@@ -33,12 +33,16 @@ HEADER_TAGS: Final = f"header {TAGS}"
 
 
 class FieldPlace(NamedTuple):
-    """Bytes from `start` to `end` of a frame, with the path of their field and its value."""
+    """Bytes from `start` to `end` of a frame, with the path of their field and its value.
+
+    Instead of a value an array has the number of its `elements`.
+    """
 
     start: int
     end: int
     path: str
     value: Any = None
+    elements: int | None = None
 
 
 def field_places(key: int, version: int, data: bytes, is_response: bool) -> Iterator[FieldPlace]:
@@ -126,7 +130,7 @@ def _of_field(reader: Reader, data: bytes, offset: int, path: str) -> Iterator[F
             yield from _of_field(reader.struct, data, int(start), path)
     elif isinstance(reader, ArrayReader):
         count, start = read_count(data, offset, reader.is_compact, reader.element.min_size)
-        yield FieldPlace(offset, int(start), path, None if count < 0 else f"{count} elements")
+        yield FieldPlace(offset, int(start), path, None, int(count) if count >= 0 else None)
         at = int(start)
         for index in range(count):
             for place in _of_field(reader.element, data, at, f"{path}[{index}]"):
@@ -152,9 +156,11 @@ def _of_tags(reader: StructReader, data: bytes, offset: int, path: str) -> Itera
             yield FieldPlace(at, int(end), inner, data[at:end])
             at = int(end)
         else:
-            for place in _of_field(field, data[:end], at, inner):
+            for place in _of_field(field, data, at, inner):
                 yield place
                 at = place.end
+            if at > end:
+                raise InvalidValue("a field ends behind its tag", offset=int(end), data=data)
         if at < end:
             yield FieldPlace(at, int(end), inner, data[at:end])
         at = int(end)

@@ -10,10 +10,11 @@ import pytest
 
 import kdissect
 from kdissect.api.dissected import DissectedExchange
-from kdissect.cli.hex_view import hex_lines
+from kdissect.cli.hex_view import field_lines, hex_lines
 from kdissect.cli.program import run
 from kdissect.cli.tree import exchange_lines
 from kdissect.messages.field_places import SURPLUS, UNREAD, field_places
+from tests.exchange_builders import request
 from tests.seeds import SEED
 
 QUICKSTART = Path("captures/quickstart.pcapng")
@@ -72,6 +73,24 @@ def test_any_bytes_have_places_to_their_end() -> None:
             places = list(field_places(exchange.api_key, exchange.api_version, bytes_, True))
             assert places[-1].end == len(bytes_)
             assert all(one.end == other.start for one, other in pairwise(places))
+
+
+@pytest.mark.parametrize("text", ["\x1b[31m3 elements", "\x1b[2Jpresent", "1 elements\u202e"])
+def test_a_text_is_escaped_even_if_it_reads_like_a_count(text: str) -> None:
+    frame = request("Heartbeat", 4, 7, client_id="shop", group_id=text, member_id=text)[4:]
+    places = list(field_places(12, 4, frame, False))
+    lines = [line for place in places for line in field_lines(place, frame, [], False, {})]
+    assert [place.value for place in places if place.path == "group_id"] == [text]
+    assert "\x1b" not in "".join(lines)
+    assert "\u202e" not in "".join(lines)
+
+
+def test_nested_tags_are_not_copied() -> None:
+    """A field whose tag says that it is shorter ends the fields, and costs no copy of the frame."""
+    frame = request("Heartbeat", 4, 7, client_id="shop", group_id="g")[4:]
+    tags = b"\xff\x01" + b"".join(bytes([number, 2]) + b"ab" for number in range(127))
+    places = list(field_places(12, 4, frame[:-1] + tags + bytes(100_000), False))
+    assert sum(place.end - place.start for place in places) == len(frame) - 1 + len(tags) + 100_000
 
 
 def test_surplus_bytes_are_shown() -> None:

@@ -110,6 +110,7 @@ def outputs() -> list[list[str]]:
     """Commands that print text of a capture, with all that they can show."""
     made = [["summary", "--findings", "all"], ["summary", "--findings", "all", "--json"]]
     made += [["show", "--payload", "--undecoded"], ["show", "--payload", "--format", "jsonl"]]
+    made.append(["show", "--payload", "--undecoded", "--hex"])
     for table in TABLES:
         payload = ["--payload"] if table == "records" else []
         for format_ in ("table", "csv", "json"):

@@ -41,7 +41,7 @@ SHOWS = {
     "client-latency": "a Java client that logs when it sent and received",
     "incident-slow-follower": "a follower that stands still: acks=all waits for it, acks=1 not",
     "incident-slow-leader": "one of three leaders stands still",
-    "incident-leader-killed": "a leader is killed, nobody leads until its session is over",
+    "incident-leader-killed": "a leader is killed; no leader until its session expires",
     "incident-leader-stopped": "a leadership that is moved, then its new broker is shut down",
     "incident-lagging-follower": "a follower falls out of sync: who waits for it, who is refused",
     "incident-lost-answers": "answers to Produce get lost: written once or twice",

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.engines.chosen_rows import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ibis.expr.operations import Node
 
 PLACE: Final = "place in the answer"
+_COMPILING: Final = Lock()  # Ibis's options are those of the process
 
 
 class DuckTables:
@@ -173,8 +175,9 @@ def sql_of(answer: "Node") -> str:
 
     # Merging nested SELECTs takes half of the compiling, and DuckDB's optimizer does it anyway.
     settings = ibis.options.sql
-    is_fused, settings.fuse_selects = settings.fuse_selects, False
-    try:
-        return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))
-    finally:
-        settings.fuse_selects = is_fused
+    with _COMPILING:
+        is_fused, settings.fuse_selects = settings.fuse_selects, False
+        try:
+            return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))
+        finally:
+            settings.fuse_selects = is_fused

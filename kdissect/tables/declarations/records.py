@@ -16,6 +16,18 @@ from kdissect.tables.declarations.table import (
     Table,
 )
 
+# Of what lies in a partition of an exchange.
+IN_PARTITION: Final = (
+    CAPTURE,
+    CONNECTION_ID,
+    EXCHANGE_ID,
+    Column(
+        "topic", TEXT, "", "topic name, from the message or resolved from the topic id",
+        source="own.index_or_null(p.topic)",
+    ),
+    Column("topic_id", TEXT, "", "topic id", source="topic_ids.index_or_null(p.topic_id)"),
+    Column("partition", INT32, "", "partition index", source="p.partition"),
+)  # fmt: skip
 PARTITION_COLUMNS: Final = [field.column for field in PARTITION_FIELDS]
 
 PARTITIONS = Table(
@@ -43,15 +55,7 @@ BATCHES = Table(
     "batches",
     "a record batch, a compressed wrapper message, or a run of plain messages of one magic",
     (
-        CAPTURE,
-        CONNECTION_ID,
-        EXCHANGE_ID,
-        Column(
-            "topic", TEXT, "", "topic name, from the message or resolved from the topic id",
-            source="own.index_or_null(p.topic)",
-        ),
-        Column("topic_id", TEXT, "", "topic id", source="topic_ids.index_or_null(p.topic_id)"),
-        Column("partition", INT32, "", "partition index", source="p.partition"),
+        *IN_PARTITION,
         *BATCH_COLUMNS,
     ),
 )  # fmt: skip
@@ -60,15 +64,7 @@ RECORDS = Table(
     "records",
     "a record",
     (
-        CAPTURE,
-        CONNECTION_ID,
-        EXCHANGE_ID,
-        Column(
-            "topic", TEXT, "", "topic name, from the message or resolved from the topic id",
-            source="own.index_or_null(p.topic)",
-        ),
-        Column("topic_id", TEXT, "", "topic id", source="topic_ids.index_or_null(p.topic_id)"),
-        Column("partition", INT32, "", "partition index", source="p.partition"),
+        *IN_PARTITION,
         Column(
             "offset", INT64, "",
             "offset (in a produce request: relative); Kafka 0.7: position in bytes after the "
