@@ -20,7 +20,7 @@ CASES = (
     ("kdissect lat", {"latency"}, {"lag"}),
     ("kdissect spark d", {"dissect"}, {"stream"}),
     ("kdissect latency --sor", {"--sort"}, {"--strict"}),
-    ("kdissect latency --by api,cl", {"api,client", "api,client_ip"}, {"api,api"}),
+    ("kdissect latency --by api,cl", {"api,client_id", "api,client_ip"}, {"api,api"}),
     ("kdissect latency --columns p9", {"p90_ns", "p99_ns"}, {"max_ns"}),
     ("kdissect latency --sort max", {"max_ns"}, {"p99_ns"}),
     ("kdissect latency --where laten", {"latency_ns"}, {"api"}),
