@@ -6,6 +6,7 @@ Beside each lies what its name would match, were it a pattern, with other conten
 import json
 import random
 import re
+import shlex
 import shutil
 from contextlib import redirect_stdout
 from io import BytesIO, TextIOWrapper
@@ -165,9 +166,10 @@ def test_every_command_takes_files_of_any_name(
 
 def without_names(text: str, source: Path) -> str:
     """Output without the words that name a source."""
-    for one in (source, source.name):
-        for spelled in (escaped(str(one)), json.dumps(str(one), ensure_ascii=False)[1:-1]):
-            text = text.replace(spelled, "SOURCE")
+    for one in (str(source), source.name):
+        for words in (shlex.quote(one), one):  # in commands that can be pasted, and elsewhere
+            for spelled in (escaped(words), json.dumps(words, ensure_ascii=False)[1:-1]):
+                text = text.replace(spelled, "SOURCE")
     return re.sub(r"[─\s]+", " ", text)
 
 
