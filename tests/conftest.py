@@ -2,7 +2,9 @@ import gc
 import os
 import random
 import shutil
+import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -31,6 +33,17 @@ COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
 JAVA = {"java", "spark"}  # fixtures that start one
 LANES = os.environ.get("KDISSECT_LANES", "")
+
+
+@pytest.fixture
+def shared_path() -> Iterator[Path]:
+    """A temporary directory that other users can enter.
+
+    Those of pytest are below one that each pytest that starts closes to others.
+    """
+    with tempfile.TemporaryDirectory(prefix="kdissect-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def pytest_report_header() -> str:

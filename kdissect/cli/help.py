@@ -28,7 +28,8 @@ NAMES_WIDTH: Final = 27  # of the column with the options
 MORE: Final = "More, explained by --help-all"
 MORE_LIMITS: Final = "limits of memory: --help-limits"
 DOCUMENT: Final = "--json"  # the value of the option, which no --format has
-CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP_NAMES: Final = ("-h", "--help")
+CONTEXT: Final = {"help_option_names": list(HELP_NAMES), "max_content_width": 100}
 
 
 class GroupedOption(click.Option):
@@ -63,6 +64,10 @@ class Command(click.Command):
         super().__init__(*values, **settings)
         self.has_limits = any(one.name == "limits" for one in self.params)
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """Click keeps the option of the first context, which may have been made without names."""
+        return list(HELP_NAMES)
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *helping(self)]
 
@@ -91,6 +96,10 @@ class Group(click.Group):
     def __init__(self, *values: Any, **settings: Any) -> None:
         settings["context_settings"] = CONTEXT | settings.get("context_settings", {})
         super().__init__(*values, **settings)
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """See `Command.get_help_option_names`."""
+        return list(HELP_NAMES)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

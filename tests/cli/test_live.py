@@ -330,14 +330,12 @@ def test_a_hangup_begins_new_files_and_it_goes_on(tmp_path: Path) -> None:
     assert code == 0, error
 
 
-def test_as_another_user_all_files_are_that_users(tmp_path: Path) -> None:
+def test_as_another_user_all_files_are_that_users(shared_path: Path) -> None:
     import pwd
 
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
-    for parent in [tmp_path, *list(tmp_path.parents)[:2]]:
-        parent.chmod(0o755)
-    output = tmp_path / "tables"
+    output = shared_path / "tables"
     with Running("-o", str(output), "--user", "nobody", "--json", *OFTEN) as running:
         running.wait_for(lambda: list(output.glob("*/.*/exchanges*")))
         status = Path(f"/proc/{running.process.pid}/status").read_text()

@@ -57,17 +57,16 @@ def heard(manager: socket.socket, word: str) -> None:
 
 @pytest.mark.parametrize("way", ["absolute", "relative, below what only root can enter"])
 def test_live_files_of_another_user_contain_the_traffic(
-    inside: list[str], tmp_path: Path, way: str
+    inside: list[str], shared_path: Path, way: str
 ) -> None:
-    for parent in [tmp_path, *list(tmp_path.parents)[:2]]:
-        parent.chmod(0o755 if way == "absolute" else 0o700)
-    place = tmp_path / "place"
+    shared_path.chmod(0o755 if way == "absolute" else 0o700)
+    place = shared_path / "place"
     place.mkdir()
     output = place / "tables"
     named = str(output) if way == "absolute" else output.name
     words = ["live", "-i", "lo", "--all-ports", "-o", named, "--user", "nobody"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
+        manager.bind(str(shared_path / "notify"))
         manager.settimeout(60)
         process = subprocess.Popen(
             [*inside, sys.executable, "-m", "kdissect", *words],

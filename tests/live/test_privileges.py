@@ -74,11 +74,8 @@ def told_by(code: str) -> dict[str, object]:
 
 
 @pytest.mark.usefixtures("_root")
-def test_root_becomes_a_user_without_capabilities_or_a_way_back(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for parent in list(tmp_path.parents)[:2]:
-        parent.chmod(0o755)
-    output = tmp_path / "tables"
+def test_root_becomes_a_user_without_capabilities_or_a_way_back(shared_path: Path) -> None:
+    output = shared_path / "tables"
     told = told_by(
         f"""
         user = check_user("nobody")
