@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from kdissect.text.human import count
+from kdissect.text.human import agreeing, count, counted
 
 NO_EXCHANGES: Final = "no Kafka exchanges"
 
@@ -18,12 +18,18 @@ def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = Non
 def explanation(balance: Mapping[str, Any], where: str | None = None) -> str:
     """Like "read 12 034 packets, 0 Kafka exchanges; 11 980 were non-tcp. Try --port."."""
     packets, exchanges = balance["packets"], balance["exchanges"]
-    text = f"read {count(packets)} packets, {count(exchanges)} Kafka exchanges"
+    text = f"read {counted(packets, 'packet')}, {counted(exchanges, 'Kafka exchange')}"
     reasons = balance.get("packets_by_reason") or {}
-    parts = [f"{count(number)} were {reason}" for reason, number in reasons.items() if number]
+    parts = [
+        f"{count(number)} {agreeing(number, 'was', 'were')} {reason}"
+        for reason, number in reasons.items()
+        if number
+    ]
     protocols = balance.get("protocols") or {}
     others = {name: number for name, number in protocols.items() if not name.startswith("kafka")}
-    parts += [f"{count(number)} connections of protocol {name}" for name, number in others.items()]
+    parts += [
+        f"{counted(number, 'connection')} of protocol {name}" for name, number in others.items()
+    ]
     if parts:
         text += "; " + ", ".join(parts)
     if exchanges and where:

@@ -16,7 +16,7 @@ from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import check_free, destination
 from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
-from kdissect.text.human import count, counted
+from kdissect.text.human import counted, counted_of
 
 if TYPE_CHECKING:
     from kdissect.slicing.rewriting import Rewriter
@@ -126,9 +126,9 @@ def command(
             rewriter = copy(selection, file, format_, redacts=redact)
     if is_json:
         print_document(counts(selection))
-    packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
-    exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
-    click.echo(f"{packets}; {exchanges} were chosen", err=True)
+    packets = counted_of(selection.packets, selection.balance.packets, "packet")
+    exchanges = counted_of(selection.exchanges, selection.balance.exchanges, "exchange")
+    click.echo(f"selected {packets}, {exchanges}", err=True)
     for line in redaction_lines(rewriter):
         click.echo(line, err=True)
     return ANSWERED

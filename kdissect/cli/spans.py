@@ -15,7 +15,7 @@ from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import destination
 from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
-from kdissect.text.human import count
+from kdissect.text.human import counted
 
 if TYPE_CHECKING:
     from kdissect.spans.sending import Target
@@ -111,7 +111,7 @@ def command(
         explain_empty("no exchanges for spans", asdict(spans.balance), where)
         return ANSWERED
     if endpoint is not None:
-        click.echo(f"{count(spans.count)} exchanges sent to {endpoint}", err=True)
+        click.echo(f"{counted(spans.count, 'exchange')} sent to {endpoint}", err=True)
     return ANSWERED
 
 

@@ -61,7 +61,7 @@ def complain(outcome: "Outcome") -> None:
     messages = [one.message for one in outcome.broken[:SHOWN]]
     more = len(outcome.broken) - len(messages)
     if more:
-        messages.append(f"{human.count(more)} more captures that cannot be read")
+        messages.append(f"{human.counted(more, 'more capture')} that cannot be read")
     messages += [f"tap {one.tap}: {one.message}" for one in outcome.failed]
     for message in messages:
         # The omitted part is the first bytes, useful for one capture, not for a thousand.

@@ -4,7 +4,7 @@ from typing import Any
 
 from kdissect.analysis.summary.network import Network
 from kdissect.text.escape import escaped
-from kdissect.text.human import count, counted, duration, share, size
+from kdissect.text.human import agreeing, count, counted, duration, share, size
 
 
 def balance_lines(balance: dict[str, Any]) -> list[str]:
@@ -15,18 +15,19 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
     if own or encrypted:
         parts |= {"TLS overhead": own, "encrypted": encrypted}
     terms = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
-    lines = [f"TCP payload {count(payload)} bytes = {terms}"]
+    lines = [f"TCP payload {counted(payload, 'byte')} = {terms}"]
     rest = payload - sum(parts.values())
     if rest:
         lines[0] += f" + {count(rest)} UNACCOUNTED"
     connections = balance.get("encrypted_connections", 0)
     if connections:
         lines.append(
-            f"encrypted: {count(connections)} TLS connections; --keylog FILE decrypts them"
+            f"encrypted: {counted(connections, 'TLS connection')}; --keylog FILE decrypts "
+            f"{agreeing(connections, 'it', 'them')}"
         )
     missing = balance.get("missing_bytes", 0)
     if missing:
-        lines.append(f"missing from the capture: {count(missing)} bytes")
+        lines.append(f"missing from the capture: {counted(missing, 'byte')}")
     reasons = balance.get("packets_by_reason") or {}
     left = [f"{count(number)} {escaped(reason)}" for reason, number in reasons.items() if number]
     if left:

@@ -45,8 +45,8 @@ def print_json(
     summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str], asked: Asked
 ) -> None:
     """Print findings and summary as one JSON object; times are ISO 8601."""
-    told = [finding_data(one, asked.files, asked.options) for one in found]
-    content = {**head("summary"), "findings": told, **cut_all(asdict(summary))}
+    findings = [finding_data(one, asked.files, asked.options) for one in found]
+    content = {**head("summary"), "findings": findings, **cut_all(asdict(summary))}
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")
@@ -70,35 +70,35 @@ def print_page(
         head.append(styled("interrupted: this is what had been read", "bold"))
     rest = _folded(_heading(summary), page_width)
     rest += _full(summary, asked, page_width) if asked.is_full else _short(summary, page_width)
-    said = [finding_lines(one, asked.files, asked.options, page_width) for one in findings]
+    paragraphs = [finding_lines(one, asked.files, asked.options, page_width) for one in findings]
     if asked.is_full:
-        shown = said
+        shown = paragraphs
     else:
         more = _more(summary, asked)
         rest += ["", *_folded([more], page_width)] if more else []
         # Title and blank lines of the findings, the line about others, and the shell's prompt.
-        shown = _fitting(said, height() - len(head) - len(rest) - 5)
-    left_out += len(said) - len(shown)
+        shown = _fitting(paragraphs, height() - len(head) - len(rest) - 5)
+    left_out += len(paragraphs) - len(shown)
     lines = [*head, *_findings(shown, left_out, asked, page_width), *rest]
     write_page(lines)
 
 
 def _findings(
-    said: Sequence[Sequence[str]], left_out: int, asked: Asked, page_width: int
+    paragraphs: Sequence[Sequence[str]], left_out: int, asked: Asked, page_width: int
 ) -> list[str]:
-    if not said:
+    if not paragraphs:
         return [""]
-    lines = ["", styled("Findings", "bold"), *[line for one in said for line in one]]
+    lines = ["", styled("Findings", "bold"), *[line for one in paragraphs for line in one]]
     if left_out:
         hidden = f"{counted(left_out, 'more finding')}: "
         lines += _folded([hidden + _again(asked, "--findings all", FULL)], page_width)
     return [*lines, ""]
 
 
-def _fitting(said: Sequence[list[str]], room: int) -> list[list[str]]:
+def _fitting(paragraphs: Sequence[list[str]], room: int) -> list[list[str]]:
     """As many findings as fit, and the worst few in any case."""
     shown: list[list[str]] = []
-    for one in said:
+    for one in paragraphs:
         room -= len(one)
         if room < 0 and len(shown) >= FEWEST:
             break
@@ -130,9 +130,8 @@ def _more(summary: Summary, asked: Asked) -> str:
         "degraded connection": summary.troubled_count,
         "kind of problem": len(summary.problems),
     }  # fmt: skip
-    told = [counted(number, noun) for noun, number in counts.items() if number > 0]
-    told = [one.replace("kind of problems", "kinds of problems") for one in told]
-    return f"{', '.join(told)}: {_again(asked, FULL)}" if told else ""
+    parts = [counted(number, noun) for noun, number in counts.items() if number > 0]
+    return f"{', '.join(parts)}: {_again(asked, FULL)}" if parts else ""
 
 
 def _full(summary: Summary, asked: Asked, page_width: int) -> list[str]:
@@ -179,8 +178,9 @@ def _heading(summary: Summary) -> list[str]:
         f"{count(number)} {escaped(cut(name))}" for name, number in summary.protocols.items()
     )
     lines = [
-        f"{count(balance.get('packets', 0))} packets, {size(balance.get('captured_bytes', 0))}; "
-        f"{count(totals.connections)} connections" + (f": {protocols}" if protocols else "")
+        f"{counted(balance.get('packets', 0), 'packet')}, "
+        f"{size(balance.get('captured_bytes', 0))}; "
+        f"{counted(totals.connections, 'connection')}" + (f": {protocols}" if protocols else "")
     ]
     lines += _exchange_lines(summary, span)
     if summary.software:
@@ -197,7 +197,7 @@ def _exchange_lines(summary: Summary, span: float) -> list[str]:
         f"{count(number)} {name.replace('_', ' ')}" for name, number in totals.outcomes.items()
     )
     rate = f" ({totals.exchanges / span:,.1f}/s)" if span else ""
-    line = f"{count(totals.exchanges)} exchanges{rate}" + (f": {outcomes}" if outcomes else "")
+    line = f"{counted(totals.exchanges, 'exchange')}{rate}" + (f": {outcomes}" if outcomes else "")
     sizes = f"requests {size(totals.request_bytes)}, responses {size(totals.response_bytes)}"
     return [line, f"{count(totals.with_errors)} with errors; {sizes}"]
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from kdissect.rules.context import Context
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.text.human import count, counted, share, size
+from kdissect.text.human import counted, counted_of, share, size
 
 LOST: Final = 0.001  # minimum share of the payload that is reported
 MUCH: Final = 0.01
@@ -53,7 +53,7 @@ def encryption(seen: Context) -> Iterator[Finding]:
         yield Finding(
             "connections-encrypted",
             WARNING,
-            f"{counted(number, 'connection')} of {count(seen.summary.totals.connections)} "
+            f"{counted_of(number, seen.summary.totals.connections, 'connection')} "
             f"({share(hidden, payload)} of the payload) cannot be read: TLS without secrets; "
             "--keylog FILE decrypts them",
             {"connections": number, "encrypted_bytes": hidden, "share": hidden / max(1, payload)},
@@ -77,8 +77,8 @@ def undecoded(seen: Context) -> Iterator[Finding]:
     yield Finding(
         "messages-undecoded",
         WARNING if skipped >= MUCH * network.payload_bytes and not is_begun else NOTICE,
-        f"{size(skipped)} ({share(skipped, network.payload_bytes)}) on Kafka's connections could "
-        f"not be read as messages{first}",
+        f"{size(skipped)} ({share(skipped, network.payload_bytes)}) on Kafka connections could not "
+        f"be decoded{first}",
         {"skipped_bytes": skipped, "share": skipped / max(1, network.payload_bytes)},
         {},
         packet=packet,
@@ -108,7 +108,7 @@ def nothing(seen: Context) -> Iterator[Finding]:
         "no-kafka",
         WARNING,
         f"No Kafka was found in {counted(seen.summary.balance.get('packets', 0), 'packet')}"
-        + (f": there are {others}" if others else ""),
+        + (f"; other traffic: {others}" if others else ""),
         {"packets": seen.summary.balance.get("packets", 0)},
     )
 

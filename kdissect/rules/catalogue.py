@@ -22,13 +22,13 @@ KINDS: Final = {
     "capture-loses-packets": Kind(
         "0.1 % or more of the payload that was on the wire is not in the capture; a problem from "
         "1 % on",
-        "Capture again with a larger buffer (tcpdump -B) or a filter; take counts as too low.",
+        "Capture again with a larger buffer (tcpdump -B) or a filter; counts are lower bounds.",
         "health",
     ),
     "connections-encrypted": Kind(
         "TLS connections cannot be decrypted, and are a tenth of the payload or more, or all "
         "of it",
-        "Pass the secrets of the sessions with --keylog.",
+        "Pass the session secrets with --keylog.",
         "table connections",
     ),
     "failover-blackout": Kind(
@@ -63,7 +63,7 @@ KINDS: Final = {
     ),
     "authorization-fails": Kind(
         "a response with one of the AUTHORIZATION_FAILED codes",
-        "Grant the user the ACL, or correct the resource name in the client.",
+        "Grant the user the missing ACL, or correct the resource name in the client.",
         "errors",
     ),
     "produce-latency-slow-follower": Kind(
@@ -82,13 +82,13 @@ KINDS: Final = {
     ),
     "acks-0-records-lost": Kind(
         "a producer writes with acks=0, and a broker closed or refused connections of its address",
-        "Set acks=1 or all: a producer is told of no loss with acks=0.",
+        "Set acks=1 or all: with acks=0 a producer never learns of a loss.",
         "delivery",
     ),
     "broker-refuses-connections": Kind(
         "3 connections or more were reset before a byte, or their SYN was never answered, in a "
         "capture of both directions; a problem where none succeeded in ten seconds or more",
-        "Check whether the broker runs and listens there, and for a firewall in between.",
+        "Check that the broker is running and listening there, and look for a firewall in between.",
         "health",
     ),
     "advertised-listener-unreachable": Kind(
@@ -153,7 +153,7 @@ KINDS: Final = {
     "receiver-does-not-read": Kind(
         "the same, where most were full windows: the receiver, mostly the client, did not read "
         "the data that had arrived",
-        "Look for what blocks it: processing between reads, a pause, too little memory or CPU.",
+        "Find out what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health",
     ),
     "client-fills-link": Kind(
@@ -190,8 +190,8 @@ KINDS: Final = {
         "commits",
     ),
     "requests-unanswered": Kind(
-        "3 requests or more, and 1 % of them, have no response, or none has one; APIs that wait "
-        "for records or for other members are left out",
+        "3 requests or more, and 1 % of them, have no response, or no request has one; APIs that "
+        "wait for records or for other members are left out",
         "Check whether clients timed out (request.timeout.ms) or the broker stopped.",
         "show",
     ),
@@ -323,7 +323,7 @@ KINDS: Final = {
     ),
     "no-kafka": Kind(
         "there are no exchanges",
-        "Name the port (--port), or the secrets of TLS (--keylog).",
+        "Specify the port (--port), or pass the TLS secrets (--keylog).",
         "table connections",
     ),
     "healthy": Kind(
@@ -333,7 +333,7 @@ KINDS: Final = {
     ),
     "latencies": Kind(
         "always, when something was produced or fetched and `healthy` is not reported",
-        "Compare with what clients measure themselves.",
+        "Compare with the clients' own measurements.",
         "latency",
     ),
 }  # fmt: skip

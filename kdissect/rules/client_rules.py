@@ -64,14 +64,14 @@ def is_failing(brokers: Collection[str]) -> Wanted:
 def _refused(brokers: list[str], rows: Chosen, is_there: bool, severity: str) -> Finding:
     refused, silent = rows.total("refused"), rows.total("no_answer")
     parts = [f"refused {counted(refused, 'connection')}"] if refused else []
-    parts += [f"did not answer {counted(silent, 'connection')}"] if silent else []
+    parts += [f"did not answer {counted(silent, 'connection attempt')}"] if silent else []
     addresses = list(dict.fromkeys(str(row["client_ip"]) for row in rows))
     number = rows.distinct("client_ip", len(addresses))
     ending = "; other connections succeeded" if is_there else "; no connection succeeded"
     return Finding(
         "broker-refuses-connections",
         severity,
-        f"{listed(brokers, 'broker')} {' and '.join(parts)} of "
+        f"{listed(brokers, 'broker')} {' and '.join(parts)} from "
         f"{listed(addresses, 'address', number)}"
         f"{ending}",
         {"refused": refused, "no_answer": silent},
@@ -117,7 +117,7 @@ def resets(seen: Context) -> Iterator[Finding]:
             text += (
                 f"; {counted(greetings, 'first request')} (ApiVersions) got no response: it may "
             )
-            text += "allow no more connections, or speak another protocol"
+            text += "have reached its connection limit, or speak another protocol"
         yield Finding(
             "connections-reset",
             PROBLEM if is_turned_away else WARNING,
@@ -143,8 +143,9 @@ def metadata(seen: Context) -> Iterator[Finding]:
             "metadata-storm",
             WARNING,
             f"{clients_of(rows)} requested metadata {counted(times, 'time')} "
-            f"({_rate(seen, times)}), compared with {count(rows.total('produces'))} produce "
-            f"requests and {count(rows.total('fetches'))} fetches",
+            f"({_rate(seen, times)}), compared with "
+            f"{counted(rows.total('produces'), 'produce request')} and "
+            f"{counted(rows.total('fetches'), 'fetch')}",
             {"metadata": times},
             their(rows),
         )
@@ -197,7 +198,7 @@ def lonely_records(seen: Context) -> Iterator[Finding]:
             "single-record-batches",
             NOTICE,
             f"{clients_of(rows)} sent {share(rows[0]['single'], 1)} of "
-            f"{count(rows.total('batches'))} batches with a single record",
+            f"{counted(rows.total('batches'), 'batch')} with a single record",
             {"batches": rows.total("batches"), "single": rows[0]["single"]},
             their(rows),
         )
@@ -261,12 +262,12 @@ def _upgrade(id_: str, rows: Chosen, is_certain: bool) -> Finding:
         text = f"{parts[0]} and {'breaks' if is_certain else word} on Kafka 4.0"
     else:
         rest = f"; and {count(clients - NAMED)} more" if clients > NAMED else ""
-        text = f"{count(clients)} clients {word} on Kafka 4.0: {'; '.join(parts)}{rest}"
+        text = f"{counted(clients, 'client')} {word} on Kafka 4.0: {'; '.join(parts)}{rest}"
     # Brokers without the version close the connection: they run that release already.
     refused = rows.total("unanswered")
     is_refused = is_certain and refused >= FEW
     if is_refused:
-        text += f"; {count(refused)} requests of these clients and versions already got no "
+        text += f"; {counted(refused, 'request')} of these clients and versions already got no "
         text += "response: brokers closed their connections"
     return Finding(
         id_,

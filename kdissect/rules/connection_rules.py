@@ -6,11 +6,11 @@ from typing import Final
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.rules.context import PEERS, Context, number
-from kdissect.rules.evidence_rows import Chosen, Row
+from kdissect.rules.evidence_rows import CLIENT, Chosen, Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.rules.formatting import clients_of, column_of, listed, named, their
+from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
 from kdissect.rules.indicators import MOST_LOOKERS
-from kdissect.text.human import counted, duration, share
+from kdissect.text.human import agreeing, counted, duration, share
 from kdissect.text.human import size as human_size
 
 FEW: Final = 3
@@ -159,12 +159,13 @@ def far_clients(seen: Context) -> Iterator[Finding]:
     if rows.total("exchanges") < ENOUGH:
         return
     trips = [number(row, "rtt_p50_ns") for row in rows]
+    clients = rows.distinct(CLIENT, len({client_of(row) for row in rows}))
     yield Finding(
         "round-trip-makes-latency",
         WARNING,
-        f"{clients_of(rows)} {'is' if len(rows) == 1 else 'are'} far from "
-        f"{listed(_brokers(rows), 'broker')}: a round trip takes {duration(max(trips))} "
-        f"of every request, and p99 is {duration(rows.largest('time_p99_ns'))}",
+        f"{clients_of(rows)} {agreeing(clients, 'is', 'are')} far from "
+        f"{listed(_brokers(rows), 'broker')}: every request spends {duration(max(trips))} "
+        f"on a round trip, and p99 is {duration(rows.largest('time_p99_ns'))}",
         {"rtt_ns": max(trips), "time_p99_ns": rows.largest("time_p99_ns")},
         their(rows) | column_of("brokers", "broker", rows),
     )

@@ -25,7 +25,7 @@ from kdissect.rules.context import Context
 from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.rules.formatting import listed, named
-from kdissect.text.human import TEXT_LENGTH, count, counted, cut
+from kdissect.text.human import TEXT_LENGTH, count, counted, cut, plural
 
 Rule = Callable[[Context], Iterator[Finding]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -164,7 +164,7 @@ def judged(seen: Context, rule: Callable[[Context], Iterable[Finding]]) -> Itera
     seen.cut.clear()
     for one in rule(seen):
         if seen.cut:
-            text = f"{one.text}; at least: only the first {count(ROWS)} of more rows were looked at"
+            text = f"{one.text}; at least: only the first {count(ROWS)} rows were examined"
             one = replace(one, text=text, numbers={**one.numbers, "is_at_least": True})
         yield one
 
@@ -301,7 +301,7 @@ def healthy(seen: Context, errors: Sequence[Finding]) -> Iterator[Finding]:
     text = f"Nothing is wrong in {counted(totals.exchanges, 'exchange')}, "
     if errors:
         names = listed([one.id.removeprefix(ERROR) for one in errors], "code")
-        text += f"{count(totals.with_errors)} with errors, of administration too ({names})"
+        text += f"{count(totals.with_errors)} with errors, some of them to admin requests ({names})"
     elif totals.with_errors:
         text += f"{count(totals.with_errors)} with errors that are part of the protocol"
     else:
@@ -347,7 +347,8 @@ def rest_of(alike: Sequence[Finding]) -> Finding:
     concerns: dict[str, Any] = {}
     if entity is not None:
         names = list(dict.fromkeys(one.concerns[entity] for one in rest))
-        text += f": {entity} {listed([named(str(name)) for name in names], entity)}"
+        noun = entity if len(names) == 1 else plural(entity)
+        text += f": {noun} {listed([named(str(name)) for name in names], entity)}"
         concerns = {f"{entity}s": names}
     first = [one.first_time_ns for one in rest if one.first_time_ns is not None]
     last = [one.last_time_ns for one in rest if one.last_time_ns is not None]

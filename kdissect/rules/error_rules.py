@@ -102,12 +102,12 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     unfinished = max(those.total("unfinished") for those in by_access.values())
     failing = rows.largest("failing_ns")
     times = {word: by_access[access].largest("blackout_ns") for access, word in ACCESS.items()}
-    told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
+    accesses = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
     after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
     causes = ", ".join(several(rows, "cause"))
     partitions = max(those.total("blackouts") for those in by_access.values())
     slowest = rows.largest("slowest_client_ns")
-    text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
+    text = f"{counted(partitions, 'partition')} of {broker} could not be {accesses or 'served'}"
     if unfinished:
         text += f", {count(unfinished)} of them until the last attempt in the capture"
         text += f" after {duration(failing)}" if failing else ""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kdissect.rules.evidence_rows import CLIENT, Row, Rows
-from kdissect.text.human import count, cut
+from kdissect.text.human import counted, cut
 
 NAMED: Final = 3  # this many are named, the rest is counted
 
@@ -38,7 +38,7 @@ def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
     if number <= NAMED:
         return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     rest = number - min(NAMED, len(names))
-    return f"{', '.join(names[:NAMED])} and {count(rest)} more {noun}{'s' * (rest > 1)}"
+    return f"{', '.join(names[:NAMED])} and {counted(rest, f'more {noun}')}"
 
 
 def their(rows: Rows) -> dict[str, Any]:

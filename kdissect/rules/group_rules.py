@@ -9,7 +9,7 @@ from kdissect.rules.context import Context, Wanted, number, time_ns
 from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, listed, named, their
-from kdissect.text.human import count, counted, duration, share
+from kdissect.text.human import agreeing, count, counted, duration, share
 
 TIMEOUT: Final = "session timeout"
 MAX_POLL: Final = "max poll exceeded"
@@ -53,8 +53,8 @@ def timeouts(seen: Context) -> Iterator[Finding]:
     # In a rebalance with another cause the client is the one that caused it, not the one lost.
     known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
     for group, lost in by_group(seen, is_lost).items():
-        who = clients_of(known[group]) if group in known else "a member"
-        text = f"Group {group} lost {who} to a session timeout"
+        member = clients_of(known[group]) if group in known else "a member"
+        text = f"Group {group} lost {member} to a session timeout"
         times = sum(times_lost(row) for row in lost)
         # Of rebalances that were counted together, some may have lost nothing.
         sure = Rows(row for row in lost if times_lost(row) == number(row, "rebalances"))
@@ -124,7 +124,8 @@ def static_restarts(seen: Context) -> Iterator[Finding]:
     for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
         members = back.distinct("group_instance_id", len(names))
-        text = f"Static member {listed(names, 'member', members)} of group {group} rejoined "
+        text = f"{agreeing(members, 'Static member', 'Static members')} "
+        text += f"{listed(names, 'member', members)} of group {group} rejoined "
         text += f"({clients_of(back)}){_stalled(back)}"
         yield _about("static-member-restart", NOTICE, group, back, text)
 
@@ -175,7 +176,7 @@ def _stopped(row: Row) -> int:
 def _stalled(rows: Rows, times: int | None = None) -> str:
     stopped = rows.largest("stopped_ns") if rows else 0
     times = rows.total("rebalances") if times is None else times
-    often = f", {count(times)} times" if times > 1 else ""
+    often = f", {counted(times, 'time')}" if times > 1 else ""
     most = f"{'up to ' if often else ''}{duration(stopped)}"
     return f"{often}: its partitions stalled for {most}" if stopped else often
 
@@ -194,9 +195,11 @@ def _causes(causes: Mapping[str, Chosen]) -> str:
 
 
 def _cause(cause: str, rows: Chosen, of: int) -> str:
-    who = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
-    told = f"{count(rows.total('rebalances'))} by {cause}" if of > 1 else cause
-    return f"{told} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else told
+    clients = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
+    text = f"{count(rows.total('rebalances'))} by {cause}" if of > 1 else cause
+    if not clients:
+        return text
+    return f"{text} ({listed(clients, 'client', rows.distinct(NAMED_CLIENT))})"
 
 
 def lags(seen: Context) -> Iterator[Finding]:

@@ -125,16 +125,16 @@ def _stall_or_replication(broker: str, episodes: list[Rows]) -> Finding:
     rows = Rows(row for episode in episodes for row in episode)
     longest = duration(max(map(held_ns, rows)))
     text = f"Broker {broker} sent no captured response for up to {longest} "
-    what = f"{counted(len(rows), 'request')} ({_apis(rows)})"
+    requests = f"{counted(len(rows), 'request')} ({_apis(rows)})"
     if all(row["api"] == "Produce" for row in rows):
-        what = f"{counted(len(rows), 'Produce request')} with acks=all"
-    text += f"while {what} of {clients_of(rows)} "
+        requests = f"{counted(len(rows), 'Produce request')} with acks=all"
+    text += f"while {requests} of {clients_of(rows)} "
     text += f"waited{_often(episodes)}: it stalled, or a follower they waited for did"
     return _silent(broker, WARNING, episodes, text)
 
 
 def _often(episodes: list[Rows]) -> str:
-    return f" ({count(len(episodes))} times)" if len(episodes) > 1 else ""
+    return f" ({counted(len(episodes), 'time')})" if len(episodes) > 1 else ""
 
 
 def _apis(rows: Rows) -> str:
@@ -185,7 +185,7 @@ def followers(seen: Context) -> Iterator[Finding]:
     if others:
         text += f" ({duration(others.largest('replication_p99_ns'))} where others were last)"
     if is_p99:
-        text += f"; {count(slow)} of the {count(rows.total('slow'))} slowest requests"
+        text += f"; {count(slow)} of the {counted(rows.total('slow'), 'slowest request')}"
     yield Finding(
         "produce-latency-slow-follower",
         PROBLEM if is_p99 and p99 >= VERY_SLOW_NS else WARNING,
@@ -272,7 +272,7 @@ def distances(seen: Context) -> dict[str, int]:
 
 
 def _deducted(row: Row) -> str:
-    """What `latency` shows more, where that can be seen."""
+    """How much longer `latency` shows the time to be, where rounding does not hide it."""
     round_trip, p99 = number(row, "round_trip_ns"), number(row, "p99_ns")
     if duration(p99) == duration(p99 + round_trip):
         return ""
@@ -309,11 +309,11 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]], is_held: bool
         for row, usual in found[:2]
     ]
     first = found[0][0]
-    who = f"{broker}, or a follower it waits for," if is_held else broker
+    name = f"{broker}, or a follower it waits for," if is_held else broker
     return Finding(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS and not is_held else WARNING,
-        f"Broker {who} is slow: p99 of broker time is {'; '.join(parts)}{_deducted(first)}",
+        f"Broker {name} is slow: p99 of broker time is {'; '.join(parts)}{_deducted(first)}",
         {name: first[name] for name in (*TIMES, "exchanges", "round_trip_ns")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
@@ -436,9 +436,9 @@ def usual_text(rows: list[ApiRow]) -> str:
     """Their p99, the longest of those with too few requests for one, and their broker time."""
     many = [_usual(row) for row in rows if row.exchanges >= ENOUGH]
     few = [_usual(row) for row in rows if row.exchanges < ENOUGH]
-    told = [f"p99 of {listed(many, 'API')}"] if many else []
-    told += [f"longest {listed(few, 'API')}"] if few else []
-    return "; ".join(told)
+    parts = [f"p99 of {listed(many, 'API')}"] if many else []
+    parts += [f"longest {listed(few, 'API')}"] if few else []
+    return "; ".join(parts)
 
 
 def _usual(row: ApiRow) -> str:

@@ -10,7 +10,7 @@ from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
 from kdissect.rules.latency_rules import MOVED
-from kdissect.text.human import count, counted, duration
+from kdissect.text.human import agreeing, count, counted, duration
 
 NO_ANSWER: Final = ("unanswered", "sent again")
 LONG_NS: Final = 60 * SECOND_NS
@@ -23,14 +23,15 @@ def duplicates(seen: Context) -> Iterator[Finding]:
     """Batches that are in the log twice."""
     rows = seen.chosen("delivery", lambda row: row["written_twice"])
     if rows:
+        twice = rows.total("records_twice")
         yield Finding(
             "duplicates-in-log",
             PROBLEM,
-            f"{counted(rows.total('records_twice'), 'record')} of {clients_of(rows)} are in the "
-            f"log twice ({_topics(rows)}): {_batches(rows, 'written_twice')} got two offsets"
+            f"{counted(twice, 'record')} of {clients_of(rows)} {agreeing(twice, 'is', 'are')} "
+            f"in the log twice ({_topics(rows)}): {_batches(rows, 'written_twice')} got two offsets"
             + _cause(seen, rows),
             {
-                "records": rows.total("records_twice"),
+                "records": twice,
                 "batches": rows.total("written_twice"),
             },
             their(rows) | column_of("topics", "topic", rows),
@@ -71,12 +72,13 @@ def sent_again(seen: Context) -> Iterator[Finding]:
     lost = rows.total("not_written")
     text = f"{_batches(rows, 'batches')} of {clients_of(rows)} to {_topics(rows)}"
     text += f" {_were(rows, 'batches')} retried"
-    text += f" (up to {count(rows.largest('tries'))} attempts), because no response came in time"
-    text += f" from {_brokers(rows)}"
+    text += f" (up to {counted(rows.largest('tries'), 'attempt')}), because no response came in "
+    text += f"time from {_brokers(rows)}"
     if slowest:
         text += f"; up to {duration(slowest)} until they were written"
     if lost:
-        text += f"; {count(lost)} were not written by the end of the capture"
+        text += f"; {count(lost)} {agreeing(lost, 'was', 'were')} not written by the end of the "
+        text += "capture"
     yield Finding(
         "produce-sent-again",
         WARNING,
@@ -124,9 +126,10 @@ def lost_unnoticed(seen: Context) -> Iterator[Finding]:
     yield Finding(
         "acks-0-records-lost",
         WARNING,
-        f"{clients_of(rows)} writes to {_topics(rows)} with acks=0, while "
-        f"{listed(brokers, 'broker')} refused or reset {counted(number_broken, 'connection')} of "
-        "its address: records in flight at that time are lost, without an error",
+        f"{clients_of(rows)} wrote to {_topics(rows)} with acks=0 while "
+        f"{listed(brokers, 'broker')} refused or reset {counted(number_broken, 'connection')} "
+        f"from {agreeing(len(addresses), 'that address', 'those addresses')}: records in flight "
+        "at that time are lost, without an error",
         {"connections": number_broken, "batches": rows.total("batches")},
         their(rows) | column_of("topics", "topic", rows) | {"brokers": brokers},
         rows.earliest("first_sent"),
@@ -153,8 +156,8 @@ def transactions(seen: Context) -> Iterator[Finding]:
             yield _transaction(
                 "hanging-transaction", PROBLEM, row,
                 f"{_whose(row)} was left open by its producer ({_extent(row)}) until the "
-                f"coordinator aborted it after {duration(row['duration_ns'])}: read_committed "
-                "consumers were blocked behind it meanwhile",
+                f"coordinator aborted it after {duration(row['duration_ns'])}: until then, "
+                "read_committed consumers were blocked behind it",
             )  # fmt: skip
         elif row["outcome"] == "taken over":
             yield _transaction(
@@ -181,8 +184,8 @@ def aborts(seen: Context) -> Iterator[Finding]:
         if those.taken >= ABORTS:
             yield Finding(
                 "transactions-abort", WARNING,
-                f"{count(those.taken)} transactions of {named(name)} ({clients_of(those)}) were "
-                "aborted",
+                f"{counted(those.taken, 'transaction')} of {named(name)} ({clients_of(those)}) "
+                "were aborted",
                 {"transactions": those.taken}, {"transaction": name} | their(those),
                 those.earliest("started"), those.latest("started"), those.first_packet(),
             )  # fmt: skip
@@ -211,12 +214,11 @@ def _is_failover(seen: Context) -> bool:
 
 
 def _batches(rows: Rows, column: str) -> str:
-    total = rows.total(column)
-    return f"{count(total)} batch" if total == 1 else f"{count(total)} batches"
+    return counted(rows.total(column), "batch")
 
 
 def _were(rows: Rows, column: str) -> str:
-    return "was" if rows.total(column) == 1 else "were"
+    return agreeing(rows.total(column), "was", "were")
 
 
 def _topics(rows: Rows) -> str:
@@ -236,15 +238,15 @@ def _brokers(rows: Chosen) -> str:
 
 
 def _again(seen: Context, rows: Rows) -> Chosen:
-    who = {(row["client_id"], row["client_ip"]) for row in rows}
-    return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in who)
+    clients = {(row["client_id"], row["client_ip"]) for row in rows}
+    return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in clients)
 
 
 def _cause(seen: Context, rows: Rows) -> str:
     causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
     words = {"unanswered": "no response came", "sent again": "the response was late or lost"}
     reasons = [words.get(cause, cause) for cause in causes]
-    return f", as they were retried because {' or '.join(reasons)}" if reasons else ""
+    return f"; they were retried because {' or '.join(reasons)}" if reasons else ""
 
 
 def _packet(seen: Context, rows: Rows) -> int | None:

@@ -60,10 +60,42 @@ def cut_all(value: Any, most: int = TEXT_LENGTH) -> Any:
 def counted(number: int, noun: str) -> str:
     """A count with its noun.
 
-    >>> counted(1, "segment"), counted(0, "segment")
-    ('1 segment', '0 segments')
+    >>> counted(1, "segment"), counted(0, "segment"), counted(2, "batch")
+    ('1 segment', '0 segments', '2 batches')
     """
-    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+    return f"{count(number)} {noun if number == 1 else plural(noun)}"
+
+
+def counted_of(part: int, whole: int, noun: str) -> str:
+    """A count out of another one; the noun agrees with the second.
+
+    >>> counted_of(1, 5, "packet"), counted_of(1, 1, "packet")
+    ('1 of 5 packets', '1 of 1 packet')
+    """
+    return f"{count(part)} of {counted(whole, noun)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun; of "kind of problem" that of its first word.
+
+    >>> plural("topic"), plural("address"), plural("retry"), plural("key"), plural("kind of error")
+    ('topics', 'addresses', 'retries', 'keys', 'kinds of error')
+    """
+    first, of, rest = noun.partition(" of ")
+    if first.endswith(("s", "x", "ch", "sh")):
+        return f"{first}es{of}{rest}"
+    if first.endswith("y") and first[-2:-1] not in "aeiou":
+        return f"{first[:-1]}ies{of}{rest}"
+    return f"{first}s{of}{rest}"
+
+
+def agreeing(number: int, one: str, several: str) -> str:
+    """The form of a verb or pronoun that agrees with a count.
+
+    >>> agreeing(1, "was", "were"), agreeing(0, "was", "were")
+    ('was', 'were')
+    """
+    return one if number == 1 else several
 
 
 def size(number: float) -> str:

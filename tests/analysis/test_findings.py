@@ -163,8 +163,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "duration_ns": 4 * SECOND,
      }, "hanging-transaction", PROBLEM,
      "A transaction of till (svc-7 at 10.1.2.3) was left open by its producer (3 records in 1 "
-     "partition) until the coordinator aborted it after 4 s: read_committed consumers were "
-     "blocked behind it meanwhile"),
+     "partition) until the coordinator aborted it after 4 s: until then, read_committed consumers "
+     "were blocked behind it"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "join", "rebalances": 1, "lost": 1, "stopped_ns": 6 * SECOND,
         "members": 1, "members_before": 1, "outcome": "complete",
@@ -222,8 +222,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
     ("health", WHO | {
         "broker": BROKER, "rtt_p50_ns": 80 * MS, "time_p99_ns": 90 * MS, "exchanges": 100,
      }, "round-trip-makes-latency", WARNING,
-     "svc-7 at 10.1.2.3 is far from 10.0.0.9:9092: a round trip takes 80 ms of every "
-     "request, and p99 is 90 ms"),
+     "svc-7 at 10.1.2.3 is far from 10.0.0.9:9092: every request spends 80 ms on "
+     "a round trip, and p99 is 90 ms"),
     ("skew", {"topic": "orders", "produced_codecs": "lz4", "fetched_codecs": "gzip"},
      "broker-recompresses", NOTICE,
      "Brokers recompress orders: produced with lz4, fetched with gzip"),
@@ -243,7 +243,7 @@ SAID: list[tuple[str, Row, str, str, str]] = [
      "Partitions of group g stalled for up to 1.5 s in 1 rebalance: join (svc-7 at 10.1.2.3)"),
     ("health", {"client_ip": "10.1.2.3", "broker": BROKER, "refused": 9},
      "broker-refuses-connections", PROBLEM,
-     "10.0.0.9:9092 refused 9 connections of 10.1.2.3; no connection succeeded"),
+     "10.0.0.9:9092 refused 9 connections from 10.1.2.3; no connection succeeded"),
 ]  # fmt: skip
 
 
@@ -714,7 +714,9 @@ def test_errors_of_tools_are_named_where_all_else_is_well() -> None:
     row = WHO | {"error": "TOPIC_ALREADY_EXISTS", "api": "CreateTopics", "exchanges": 2}
     summary = made_summary(api("CreateTopics", 120, with_errors=2))
     found = {one.id: one.text for one in judge(seen(summary=summary, errors=[row]))}
-    assert "2 with errors, of administration too (TOPIC_ALREADY_EXISTS)" in found["healthy"]
+    assert (
+        "2 with errors, some of them to admin requests (TOPIC_ALREADY_EXISTS)" in found["healthy"]
+    )
 
 
 def test_few_requests_have_no_p99() -> None:
@@ -814,7 +816,7 @@ def test_undecoded_bytes_are_reported_with_the_first_ones(packet: int | None, pl
     (found,) = (one for one in judge(seen(summary=summary)) if one.id == "messages-undecoded")
     assert found.packet == packet
     assert found.text == (
-        "100 B (10 %) on Kafka's connections could not be read as messages, first"
+        "100 B (10 %) on Kafka connections could not be decoded, first"
         f"{place}: 60 bytes skipped at the end"
     )
 
@@ -860,7 +862,7 @@ def test_many_findings_of_one_kind_take_few_lines_of_a_page() -> None:
     assert [one.text for one in shown] == [
         "Group g0 lost a member",
         "Group g1 lost a member",
-        "7 more findings of this kind: group g2, g3, g4 and 4 more groups",
+        "7 more findings of this kind: groups g2, g3, g4 and 4 more groups",
         "Broker 0 is slow",
         "Broker 1 is slow",
         "Broker 2 is slow",
@@ -876,8 +878,8 @@ def test_records_sent_without_acks_to_a_broken_connection_are_lost_unnoticed() -
     found = {one.id: one for one in judged(delivery=[writer], health=[gone])}
     assert list(found) == ["acks-0-records-lost", "may-lose-records"]
     assert found["acks-0-records-lost"].text == (
-        "svc-7 at 10.1.2.3 writes to orders with acks=0, while 10.0.0.9:9092 refused or reset 9 "
-        "connections of its address: records in flight at that time are lost, without an "
+        "svc-7 at 10.1.2.3 wrote to orders with acks=0 while 10.0.0.9:9092 refused or reset 9 "
+        "connections from that address: records in flight at that time are lost, without an "
         "error"
     )
     for other in (writer | {"acks": 1}, writer | {"client_ip": "10.1.2.4"}):

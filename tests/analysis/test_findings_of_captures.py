@@ -1,6 +1,7 @@
 """Summaries of the captures in the tree: what really happened, by their side-cars, is named."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
+from kdissect.cli.program import run
 from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -37,7 +39,7 @@ TOLD = {
     "consumer-groups-4.3.1.pcapng": {},
     "other/beside.pcapng": {"no-kafka": "291 packets"},
     "other/proxied.pcapng": {},
-    "tls/tls13-4.3.1.pcapng": {"connections-encrypted": "38 connections of 38"},
+    "tls/tls13-4.3.1.pcapng": {"connections-encrypted": "38 of 38 connections"},
 }
 
 
@@ -74,6 +76,36 @@ def test_every_capture_has_findings(name: str) -> None:
         assert (one.first_time_ns or 0) <= (one.last_time_ns or 0) or not one.last_time_ns
         assert one.text
         assert one.text[0].strip()
+
+
+# A count of one in front of a plural: "1 packets", "1 more findings". Units and verbs are none.
+ONE_OF_SEVERAL = re.compile(
+    r"(?<![\d.\N{NARROW NO-BREAK SPACE}])1 "
+    r"(?:(?:more|other|first|duplicate|degraded|partition|produce|zero|Kafka|TLS) )?"
+    r"(?!(?:ms|ns|us|µs|was|is|has|redis)\b)[a-zA-Z]+s\b"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [("1 packets", True), ("1 of 1 exchanges", True), ("1 more findings", True),
+     ("1 packet", False), ("21 packets", False), ("1 ms, 0.1 seconds", False),
+     ("1 of 5 packets", False), ("1 was no TCP", False)],
+)  # fmt: skip
+def test_a_count_of_one_before_a_plural_is_found(text: str, is_wrong: bool) -> None:
+    assert bool(ONE_OF_SEVERAL.search(text)) == is_wrong
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ALL)
+def test_nouns_on_the_page_agree_with_their_counts(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100000")  # no sentence is folded
+    run([str(CAPTURES / name), "--full", "--findings", "all"])
+    printed = capsys.readouterr()
+    assert not ONE_OF_SEVERAL.findall(printed.out + printed.err)
 
 
 @pytest.mark.slow

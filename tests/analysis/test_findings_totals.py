@@ -80,7 +80,7 @@ def test_counts_beyond_the_engines_memory_are_lower_bounds(
     monkeypatch.setattr(executor, "whole_query", fails)
     found = told(capsys, str(logins))
     assert found["numbers"] == {"logins": ROWS + 1, "is_at_least": True}
-    assert "; at least: only the first 300 of more rows were looked at" in found["text"]
+    assert "; at least: only the first 300 rows were examined" in found["text"]
 
 
 @pytest.mark.slow

@@ -183,7 +183,7 @@ def refused(told: Told) -> Fragments:
     if number := total(rows, "refused"):
         yield f"refused {counted(number, 'connection')}"
     if number := total(rows, "no_answer"):
-        yield f"did not answer {counted(number, 'connection')}"
+        yield f"did not answer {counted(number, 'connection attempt')}"
 
 
 @of("connections-reset")

@@ -281,7 +281,7 @@ def test_slice_reports_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run([*words, "-o", str(tmp_path / "a.pcapng")]) == 0
     told = capsys.readouterr().err
     assert told == (
-        "10 of 1318 packets; 1 of 331 exchanges were chosen\n"
+        "selected 10 of 1318 packets, 1 of 331 exchanges\n"
         "logins and payload are in the packets as captured: treat them so, or --redact\n"
     )
     assert run([*words, "-o", str(tmp_path / "a.pcapng")]) == 2
