@@ -78,18 +78,18 @@ KINDS: Final = {
         "a warning if only Produce with acks=all or commits waited, two at once or three times, "
         "since a slow follower explains that, too",
         "Look at the broker's garbage collection, disks and host at that time.",
-        "slowest --of work",
+        "slowest --of work --number 300",
     ),
     "acks-0-records-lost": Kind(
         "a producer writes with acks=0, and a broker closed or refused connections of its address",
         "Set acks=1 or all: with acks=0 a producer never learns of a loss.",
-        "delivery",
+        "health --by client_id,client_ip,broker",
     ),
     "broker-refuses-connections": Kind(
         "3 connections or more were reset before a byte, or their SYN was never answered, in a "
         "capture of both directions; a problem where none succeeded in ten seconds or more",
         "Check that the broker is running and listening there, and look for a firewall in between.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "advertised-listener-unreachable": Kind(
         "a client requested metadata and neither wrote, read nor joined a group, without being "
@@ -148,40 +148,40 @@ KINDS: Final = {
         "that had retransmissions or full windows; most of these (3 or more) were "
         "retransmissions",
         "Look at the network between the two.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "receiver-does-not-read": Kind(
         "the same, where most were full windows: the receiver, mostly the client, did not read "
         "the data that had arrived",
         "Find out what blocks it: processing between reads, a pause, too little memory or CPU.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "client-fills-link": Kind(
         "responses that take 50 ms or more to arrive are 80 % of the payload, and keep a client "
         "receiving for 30 % of the time; windows are not full",
         "Give it a quota (consumer_byte_rate), or a link of its own.",
-        "traffic --by client_id",
+        "table exchanges --where 'download_ns >= 5e7' --columns client_id,download_ns,response_size",
     ),
     "round-trip-makes-latency": Kind(
         "a round trip between client and broker takes 20 ms or more, p99 no more than 4 of them, "
         "in 100 exchanges or more",
         "Move the client, or send fewer and larger requests: linger.ms, fetch.min.bytes.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "throttled-by-quota": Kind(
         "responses have throttle times; a problem from 1 s on",
         "Raise the quota, or reduce the load of the client.",
-        "traffic --by client_id",
+        "traffic --by client_id,client_ip",
     ),
     "consumer-lag-grows": Kind(
         "lag of a group is 1 000 records or more, and half more than at the start",
         "Check the group: fewer members, slow processing, a rebalance.",
-        "lag",
+        "lag --window 5s",
     ),
     "consumer-behind": Kind(
         "lag of a group is 10 000 records or more, and no less than at the start",
         "It does not catch up: add members or partitions.",
-        "lag",
+        "lag --window 5s",
     ),
     "commit-skips-records": Kind(
         "a client committed beyond the records delivered to its group, on a partition that it "
@@ -193,7 +193,8 @@ KINDS: Final = {
         "3 requests or more, and 1 % of them, have no response, or no request has one; APIs that "
         "wait for records or for other members are left out",
         "Check whether clients timed out (request.timeout.ms) or the broker stopped.",
-        "show",
+        "table exchanges --where \"outcome = 'unanswered' and "
+        "decode_status not like '%response-not-captured%'\"",
     ),
     "produce-sent-again": Kind(
         "batches were retried because no response came in time",
@@ -226,20 +227,20 @@ KINDS: Final = {
     "connection-churn": Kind(
         "a client reconnected 20 times or more, with a median connection lifetime of 10 s or less",
         "Create one client and reuse it; check whether logins or versions are rejected.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "connections-reset": Kind(
         "a broker reset 3 connections or more after data; a problem where it answered nothing on "
         "them, not even ApiVersions",
         "Look at the broker's log: max.connections.per.ip, idle limit, wrong protocol, out of "
         "memory.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "metadata-storm": Kind(
         "100 Metadata requests or more of one client, more than one a second, and no fewer than "
         "a fifth of what it produces and fetches",
         "Check whether it requests a topic that does not exist, or is recreated per message.",
-        "traffic --by client_id",
+        "traffic --by client_id,client_ip",
     ),
     "long-transaction": Kind(
         "a transaction took a minute or longer",
@@ -268,7 +269,8 @@ KINDS: Final = {
         "another broker was its coordinator",
         "Check why the broker went away. Members stay in the group when session.timeout.ms is "
         "longer than the move.",
-        "rebalances",
+        "table exchanges --where 'group_id is not null' "
+        "--columns response_end,client_id,group_id,api,error,connection_id",
     ),
     "static-member-restart": Kind(
         "a static member rejoined with a new member id",
@@ -277,19 +279,21 @@ KINDS: Final = {
     ),
     "messages-undecoded": Kind(
         "0.1 % or more of the payload on Kafka connections could not be decoded",
-        "See the problems; a wrong port or protocol: --decode-as.",
-        "table problems",
+        "See `kdissect table problems`; a wrong port or protocol: --decode-as.",
+        "table connections --where \"protocol like 'kafka%' and "
+        "skipped_bytes_to_broker + skipped_bytes_to_client > 0\" "
+        "--columns connection_id,skipped_bytes_to_broker,skipped_bytes_to_client",
     ),
     "idle-connections-closed": Kind(
         "a broker closed 3 connections or more after about the same idle time of 1 s or longer, "
         "and clients connected again",
         "Set connections.max.idle.ms of the client below that of the broker.",
-        "health",
+        "health --by client_id,client_ip,broker",
     ),
     "single-record-batches": Kind(
         "80 % of a client's batches, 100 or more and 20 a second, have one record",
         "Set linger.ms, and do not flush after each record.",
-        "traffic --by client_id",
+        "traffic --by client_id,client_ip",
     ),
     "broker-recompresses": Kind(
         "a topic was produced with one codec and fetched with another one",
@@ -299,7 +303,7 @@ KINDS: Final = {
     "empty-polls": Kind(
         "a client fetches 20 times a second or more, and 90 % of the responses are empty",
         "Raise fetch.max.wait.ms or fetch.min.bytes.",
-        "traffic --by client_id",
+        "traffic --by client_id,client_ip",
     ),
     "partition-skew": Kind(
         "one partition of a topic of 3 or more has over half of its bytes, and twice its share",

@@ -15,6 +15,7 @@ from kdissect.rules.formatting import (
     listed,
     named,
     their,
+    up_to,
 )
 from kdissect.text.human import count, counted, duration, share
 
@@ -94,7 +95,7 @@ def churn(seen: Context) -> Iterator[Finding]:
             "connection-churn",
             WARNING,
             f"{clients_of(rows)} reconnected {counted(rows.total('reconnects'), 'time')}; the "
-            f"median connection lasted {duration(rows.largest('life_p50_ns'))}",
+            f"median connection lasted {up_to(rows)}{duration(rows.largest('life_p50_ns'))}",
             {
                 "reconnects": rows.total("reconnects"),
                 "life_p50_ns": rows.largest("life_p50_ns"),
@@ -168,19 +169,26 @@ def empty_polls(seen: Context) -> Iterator[Finding]:
         ),
     )
     if rows:
-        times = rows.total("fetches")
+        times, empty = rows.total("fetches"), weighted(rows, "empty", "fetches")
         yield Finding(
             "empty-polls",
             NOTICE,
             f"{clients_of(rows)} fetched {counted(times, 'time')} ({_rate(seen, times)}); "
-            f"{share(rows[0]['empty'], 1)} of the responses were empty",
-            {"fetches": times, "empty": rows[0]["empty"]},
+            f"{share(empty, 1)} of the responses were empty",
+            {"fetches": times, "empty": empty},
             their(rows),
         )
 
 
 def _rate(seen: Context, times: int) -> str:
     return f"{times * SECOND_NS / seen.span_ns:,.1f}/s" if seen.span_ns else "at once"
+
+
+def weighted(rows: Rows, of: str, by: str) -> float:
+    """A share of all rows that are kept together: the average, weighted by what it is a share of."""
+    return sum((row[of] or 0) * number(row, by) for row in rows) / sum(
+        number(row, by) for row in rows
+    )
 
 
 def lonely_records(seen: Context) -> Iterator[Finding]:
@@ -194,12 +202,13 @@ def lonely_records(seen: Context) -> Iterator[Finding]:
         ),
     )
     if rows:
+        single = weighted(rows, "single", "batches")
         yield Finding(
             "single-record-batches",
             NOTICE,
-            f"{clients_of(rows)} sent {share(rows[0]['single'], 1)} of "
+            f"{clients_of(rows)} sent {share(single, 1)} of "
             f"{counted(rows.total('batches'), 'batch')} with a single record",
-            {"batches": rows.total("batches"), "single": rows[0]["single"]},
+            {"batches": rows.total("batches"), "single": single},
             their(rows),
         )
 

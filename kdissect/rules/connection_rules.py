@@ -8,7 +8,15 @@ from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.rules.context import PEERS, Context, number
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
+from kdissect.rules.formatting import (
+    client_of,
+    clients_of,
+    column_of,
+    listed,
+    named,
+    their,
+    up_to,
+)
 from kdissect.rules.indicators import MOST_LOOKERS
 from kdissect.text.human import agreeing, counted, duration, share
 from kdissect.text.human import size as human_size
@@ -164,8 +172,9 @@ def far_clients(seen: Context) -> Iterator[Finding]:
         "round-trip-makes-latency",
         WARNING,
         f"{clients_of(rows)} {agreeing(clients, 'is', 'are')} far from "
-        f"{listed(_brokers(rows), 'broker')}: every request spends {duration(max(trips))} "
-        f"on a round trip, and p99 is {duration(rows.largest('time_p99_ns'))}",
+        f"{listed(_brokers(rows), 'broker')}: every request spends {up_to(rows)}"
+        f"{duration(max(trips))} on a round trip, and p99 is {up_to(rows)}"
+        f"{duration(rows.largest('time_p99_ns'))}",
         {"rtt_ns": max(trips), "time_p99_ns": rows.largest("time_p99_ns")},
         their(rows) | column_of("brokers", "broker", rows),
     )

@@ -298,7 +298,7 @@ def healthy(seen: Context, errors: Sequence[Finding]) -> Iterator[Finding]:
     totals, rows = seen.summary.totals, latency_rules.usual_apis(seen)
     if not rows:
         return
-    text = f"Nothing is wrong in {counted(totals.exchanges, 'exchange')}, "
+    text = f"Nothing is wrong in {counted(totals.exchanges, 'exchange')}{_unmeasured(seen)}, "
     if errors:
         names = listed([one.id.removeprefix(ERROR) for one in errors], "code")
         text += f"{count(totals.with_errors)} with errors, some of them to admin requests ({names})"
@@ -315,6 +315,16 @@ def healthy(seen: Context, errors: Sequence[Finding]) -> Iterator[Finding]:
         totals.first_time_ns,
         totals.last_time_ns,
     )
+
+
+def _unmeasured(seen: Context) -> str:
+    """Exchanges of the sentence that are in no row of `latency`."""
+    apis = [row for row in seen.summary.apis if row.latency.p99_ns is None]
+    orphans = sum(row.exchanges for row in apis if row.api_key < 0)
+    silent = sum(row.exchanges for row in apis if row.api_key >= 0)
+    parts = [f"{counted(orphans, 'response')} without a captured request"] if orphans else []
+    parts += [f"{count(silent)} of APIs without a response"] if silent else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def few(found: list[Finding]) -> list[Finding]:

@@ -271,12 +271,14 @@ def unanswered(seen: Context) -> Iterator[Finding]:
         return
     worst = sorted((api for api, times in left_by.items() if times), key=lambda api: -left_by[api])
     parts = ", ".join(f"{count(left_by[api])} {named(api)}" for api in worst[:FEW])
+    young = sum(in_flight[row.api] for row in rows)
+    parts += f", without {count(young)} of the last second" if young else ""
     yield Finding(
         "requests-unanswered",
         WARNING,
         f"{counted(left, 'request')} of {count(asked)} ({share(left, asked)}) got no response: "
         f"{parts}",
-        {"unanswered": left, "share": left / asked},
+        {"unanswered": left, "share": left / asked, "in_flight": young},
         {"apis": worst},
         seen.summary.totals.first_time_ns,
         seen.summary.totals.last_time_ns,

@@ -32,6 +32,11 @@ def clients_of(rows: Rows) -> str:
     return listed(names, "client", rows.distinct(CLIENT, len(names)))
 
 
+def up_to(rows: Rows) -> str:
+    """What stands before the largest number of rows, if there are several."""
+    return "up to " if len(rows) > 1 else ""
+
+
 def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
     """Some names, the first of them and how many more; `number` is the total when larger."""
     number = max(number, len(names))

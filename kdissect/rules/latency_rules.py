@@ -11,7 +11,7 @@ from kdissect.analysis.summary.counters import ApiRow
 from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.rules.formatting import clients_of, column_of, listed, several, their
+from kdissect.rules.formatting import client_of, clients_of, column_of, listed, several, their
 from kdissect.text.human import count, counted, duration, share
 
 STALL_NS: Final = 500 * MS
@@ -337,7 +337,9 @@ def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator
         "health", lambda row: wanted(row) and number(row, "time_p99_ns") == longest
     )
     text = f"up to {share(worst['network'], 1)} of p99 of {clients_of(rows)}: "
-    text += f"{duration(worst['time_p99_ns'])}, {duration(worst['untroubled_p99_ns'])} without the "
+    who = f" of {client_of(worst)}" if len(rows) > 1 else ""
+    text += f"{duration(worst['time_p99_ns'])}{who}, "
+    text += f"{duration(worst['untroubled_p99_ns'])} without the "
     text += f"{counted(number(worst, 'troubled'), 'exchange')} with "
     if id_ == "network-makes-p99":
         text = f"The network accounts for {text}retransmissions or full windows"

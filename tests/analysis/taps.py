@@ -15,6 +15,8 @@ START_NS = 1_700_000_000_000_000_000
 MS = 1_000_000
 NANOSECONDS = 0xA1B23C4D
 PORT = 9092
+MSS = 1448
+ID_AT = 18  # in an Ethernet frame with IPv4
 
 
 @dataclass
@@ -37,20 +39,23 @@ class Tap:
 
 
 class Talk:
-    """A connection of a client at a broker; `opens` says whether its handshake was captured."""
+    """A connection of a client at a broker; `opens` says whether its handshake was captured.
+
+    The tap is at the client, `trip_ms` from the broker and back.
+    """
 
     def __init__(
         self, tap: Tap, client: str, number: int, broker: int = 1, at_ms: float = 0,
-        opens: bool = True,
+        opens: bool = True, trip_ms: float = 0.005,
     ) -> None:  # fmt: skip
-        self.tap, self.client_id = tap, client
+        self.tap, self.client_id, self.trip_ms = tap, client, trip_ms
         self.ends = (f"10.0.1.{number % 250 + 1}", f"10.0.0.{broker}", 40_000 + number, PORT)
         self.sequences = {True: 1_000, False: 70_000}
         self.correlation = 0
         if opens:
             self._packet(at_ms, True, SYN)
-            self._packet(at_ms + 0.01, False, SYN | ACK)
-            self._packet(at_ms + 0.02, True, ACK)
+            self._packet(at_ms + trip_ms, False, SYN | ACK)
+            self._packet(at_ms + trip_ms + 0.01, True, ACK)
 
     def ask(self, at_ms: float, api: str, version: int, **values: Any) -> int:
         """A request; its correlation id."""
@@ -71,7 +76,25 @@ class Talk:
 
     def say(self, at_ms: float, is_client: bool, payload: bytes) -> None:
         self._packet(at_ms, is_client, PSH | ACK, payload)
-        self._packet(at_ms + 0.005, not is_client, ACK)
+        self._packet(at_ms + (self.trip_ms if is_client else 0.005), not is_client, ACK)
+
+    def answer_slowly(
+        self, at_ms: float, took_ms: float, api: str, version: int, number: int, **values: Any
+    ) -> None:
+        """A response whose segments come in evenly over some time."""
+        payload = response(api, version, number, **values)
+        pieces = [payload[at : at + MSS] for at in range(0, len(payload), MSS)]
+        for place, piece in enumerate(pieces):
+            self.say(at_ms + took_ms * place / max(1, len(pieces) - 1), False, piece)
+
+    def ask_twice(self, at_ms: float, again_ms: float, api: str, version: int, **values: Any) -> int:
+        """A request that the network loses once."""
+        self.correlation += 1
+        payload = request(api, version, self.correlation, self.client_id, **values)
+        self._packet(at_ms, True, PSH | ACK, payload, identification=8)
+        self.sequences[True] -= len(payload)
+        self.say(again_ms, True, payload)
+        return self.correlation
 
     def end(self, at_ms: float, is_client: bool, is_reset: bool = False) -> None:
         """One side closes or resets; the other one closes, too."""
@@ -80,7 +103,11 @@ class Talk:
             self._packet(at_ms + 0.01, not is_client, FIN | ACK)
             self._packet(at_ms + 0.02, is_client, ACK)
 
-    def _packet(self, at_ms: float, is_client: bool, flags: int, payload: bytes = b"") -> None:
+    def _packet(
+        self, at_ms: float, is_client: bool, flags: int, payload: bytes = b"",
+        identification: int = 7,
+    ) -> None:  # fmt: skip
+        """A packet; one that is sent again has another identification, unlike a captured copy."""
         client, broker, client_port, port = self.ends
         ways = {
             True: (client, broker, client_port, port),
@@ -91,5 +118,6 @@ class Talk:
             payload, source, destination, source_port, destination_port,
             self.sequences[is_client], self.sequences[not is_client], flags,
         )  # fmt: skip
+        data = data[:ID_AT] + identification.to_bytes(2) + data[ID_AT + 2 :]
         self.tap.add(at_ms, is_client, data)
         self.sequences[is_client] += len(payload) + bool(flags & (SYN | FIN))
