@@ -160,7 +160,8 @@ KINDS: Final = {
         "responses that take 50 ms or more to arrive are 80 % of the payload, and keep a client "
         "receiving for 30 % of the time; windows are not full",
         "Give it a quota (consumer_byte_rate), or a link of its own.",
-        "table exchanges --where 'download_ns >= 5e7' --columns client_id,download_ns,response_size",
+        "table exchanges --where 'download_ns >= 5e7' "
+        "--columns client_id,download_ns,response_size",
     ),
     "round-trip-makes-latency": Kind(
         "a round trip between client and broker takes 20 ms or more, p99 no more than 4 of them, "

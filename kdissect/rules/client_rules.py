@@ -185,7 +185,7 @@ def _rate(seen: Context, times: int) -> str:
 
 
 def weighted(rows: Rows, of: str, by: str) -> float:
-    """A share of all rows that are kept together: the average, weighted by what it is a share of."""
+    """The share `of` of kept rows together: the average, weighted by the column `by`."""
     return sum((row[of] or 0) * number(row, by) for row in rows) / sum(
         number(row, by) for row in rows
     )

@@ -87,7 +87,9 @@ class Talk:
         for place, piece in enumerate(pieces):
             self.say(at_ms + took_ms * place / max(1, len(pieces) - 1), False, piece)
 
-    def ask_twice(self, at_ms: float, again_ms: float, api: str, version: int, **values: Any) -> int:
+    def ask_twice(
+        self, at_ms: float, again_ms: float, api: str, version: int, **values: Any
+    ) -> int:
         """A request that the network loses once."""
         self.correlation += 1
         payload = request(api, version, self.correlation, self.client_id, **values)

@@ -59,9 +59,9 @@ class Told(NamedTuple):
 
     def _chosen(self, table: str, options: dict[str, str]) -> list[Row]:
         """The rows of `kdissect table`."""
-        file = str(self.tables / f"{table}.parquet")
-        chosen = f"select {options.get('--columns', '*')} from '{file}'"
-        found = duckdb.sql(f"{chosen} where {options.get('--where', 'true')}").arrow()
+        rows = duckdb.read_parquet(str(self.tables / f"{table}.parquet"))
+        rows = rows.filter(options.get("--where", "true"))
+        found = rows.project(options.get("--columns", "*")).arrow()
         if not isinstance(found, pa.Table):  # newer releases
             found = found.read_all()
         return [row for row in found.to_pylist() if self.concerns(row)]
@@ -132,7 +132,9 @@ def usual(told: Told) -> Fragments:
     if told.finding.id == "healthy":
         rest = UNMEASURED.findall(told.finding.text)
         every = kdissect.analyse("latency", told.tables).to_arrow().to_pylist()
-        number = total(every, "requests") + sum(int("".join(re.findall(r"\d", one))) for one in rest)
+        number = total(every, "requests") + sum(
+            int("".join(re.findall(r"\d", one))) for one in rest
+        )
         yield f"in {counted(number, 'exchange')}{' (' if rest else ', '}"
 
 
@@ -455,7 +457,7 @@ def filled(told: Told) -> Fragments:
 @of("round-trip-makes-latency")
 def far(told: Told) -> Fragments:
     rows = told.rows()
-    yield f"a round trip takes {most(rows, 'rtt_p50_ns')} of every request"
+    yield f"every request spends {most(rows, 'rtt_p50_ns')} on a round trip"
     yield f"p99 is {most(rows, 'time_p99_ns')}"
 
 
@@ -490,7 +492,9 @@ def aborted(told: Told) -> Fragments:
 @of("coordinator-moved")
 def moved(told: Told) -> Fragments:
     times = sorted(row["response_end"] for row in told.rows() if row["response_end"])
-    longest = max((after - before) // timedelta(microseconds=1) for before, after in pairwise(times))
+    longest = max(
+        (after - before) // timedelta(microseconds=1) for before, after in pairwise(times)
+    )
     yield f"no response for {duration(longest * 1_000)} ("
 
 
