@@ -32,7 +32,7 @@ CASES = os.environ.get("KDISSECT_CASES", "")
 COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
 JAVA = {"java", "spark"}  # fixtures that start one
-LANES = os.environ.get("KDISSECT_LANES", "")
+LANES = int(os.environ.pop("KDISSECT_LANES", "1"))  # not of the pytests that tests start
 
 
 @pytest.fixture
@@ -108,10 +108,10 @@ def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Share the files with other processes where there are several lanes."""
-    if not LANES or session.testsfailed or session.config.option.collectonly:
+    """Share the tests with other processes where there are several lanes."""
+    if LANES == 1 or session.testsfailed or session.config.option.collectonly:
         return None
-    lanes.run(session, Path(LANES))
+    lanes.run(session, LANES)
     return True
 
 
