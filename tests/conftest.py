@@ -32,7 +32,7 @@ CASES = os.environ.get("KDISSECT_CASES", "")
 COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
 JAVA = {"java", "spark"}  # fixtures that start one
-LANES = int(os.environ.pop("KDISSECT_LANES", "1"))  # not of the pytests that tests start
+LANES = int(os.environ.pop("KDISSECT_LANES", "1"))  # not for the pytests that tests start
 
 
 @pytest.fixture

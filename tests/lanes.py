@@ -1,9 +1,9 @@
-"""One pytest whose tests several processes share: `KDISSECT_LANES=2 pytest …`, as `.ci/lanes` does.
+"""One pytest whose tests several processes share: `KDISSECT_LANES=2 pytest`, as `.ci/lanes` does.
 
 Collecting all tests takes as long as a thousand of the quick ones, so it is done once: the process
-that has collected forks the lanes, waits for them and prints what they have printed. Each lane takes
-the next file that no other has taken, so all are busy until the end, whatever a file takes. Tests on
-Spark are in processes of their own: the first lane begins with them, the others end with what is left.
+that has collected forks the lanes, waits for them and prints their output. Each lane takes the next
+file that no other has taken, so all are busy until the end, whatever a file takes. Tests on Spark,
+which often wait, are in processes of their own: all lanes but the last begin with them.
 """
 
 import os
@@ -21,52 +21,67 @@ SPARK = "tests/spark/"
 
 
 class Lane(NamedTuple):
-    """What a lane runs, one process after the other; true for the tests on Spark."""
+    """Parts that a lane runs, one process after the other: True for the tests on Spark."""
 
     name: str
     parts: tuple[bool, ...]
 
 
 def run(session: pytest.Session, count: int) -> None:
-    """Run the session's tests in forked processes; in each of them, run what it takes."""
+    """Run the session's tests in forked processes; in each of these, the tests that it takes."""
     place = Path(tempfile.mkdtemp(prefix="kdissect-lanes-"))
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    capture.stop_global_capturing()  # its files would be written by all
-    forked = fork_all([lane(number, count) for number in range(count)], place, session)
+    capture.stop_global_capturing()  # all processes would write into one file
+    part = fork_all([lane(number, count) for number in range(count)], place, session)
     capture.start_global_capturing()
-    capture.suspend_global_capture(in_=False)
-    if forked is None:
+    capture.suspend_global_capture()
+    if part is None:
         shutil.rmtree(place)
     else:
-        run_part(session, place, is_on_spark=forked)
+        run_part(session, taken(items_of(session, is_on_spark=part), place))
 
 
 def lane(number: int, count: int) -> Lane:
-    return Lane(f"{number + 1} of {count}", (True, False) if number == 0 else (False, True))
+    parts = (True, False) if number < count - 1 else (False, True)
+    return Lane(f"{number + 1} of {count}", parts)
+
+
+def items_of(session: pytest.Session, *, is_on_spark: bool) -> list[pytest.Item]:
+    return [item for item in session.items if item.nodeid.startswith(SPARK) == is_on_spark]
 
 
 def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | None:
-    """Whether this is a lane's process with tests on Spark; None in the first when all are done."""
+    """Run all lanes and return None; in a forked process, return its part at once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     running: dict[int, Lane] = {}
     waiting = list(lanes)
     try:
-        while waiting or running:
+        while True:
             for each in waiting:
                 if (process := fork(each, place)) == 0:
-                    running.clear()
+                    running.clear()  # they are not this process's children
                     return each.parts[0]
                 running[process] = each
+            if not running:
+                break
             process, status = os.wait()
-            ended = running.pop(process)
             session.testsfailed += status != 0
-            waiting = [ended._replace(parts=ended.parts[1:])] if ended.parts[1:] else []
+            waiting = following_part(running.pop(process), place, session)
     finally:
         for process in running:
             os.kill(process, signal.SIGTERM)
-    for each in lanes:
-        print(f"\n--- tests, lane {each.name}\n{(place / each.name).read_text(errors='replace')}")
+    print_logs(lanes, place, session)
     return None
+
+
+def following_part(ended: Lane, place: Path, session: pytest.Session) -> list[Lane]:
+    """The lane with its next part, unless it has none or others have taken all of its files."""
+    following = ended._replace(parts=ended.parts[1:])
+    for part in following.parts:
+        files = {item.location[0] for item in items_of(session, is_on_spark=part)}
+        if any(not claim(place, file).exists() for file in files):
+            return [following]
+    return []
 
 
 def fork(each: Lane, place: Path) -> int:
@@ -83,10 +98,15 @@ def fork(each: Lane, place: Path) -> int:
     return process
 
 
-def run_part(session: pytest.Session, place: Path, *, is_on_spark: bool) -> None:
-    """Run tests of the files that no other lane has taken, as pytest would do."""
-    chosen = [item for item in session.items if item.nodeid.startswith(SPARK) == is_on_spark]
-    remaining = taken(chosen, place)
+def print_logs(lanes: list[Lane], place: Path, session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    for each in lanes:
+        reporter.write(f"\n--- tests, lane {each.name}\n")
+        reporter.write((place / each.name).read_text(errors="replace"))
+
+
+def run_part(session: pytest.Session, remaining: Iterator[pytest.Item]) -> None:
+    """Run these tests as pytest would do."""
     item = next(remaining, None)
     while item is not None:
         # The fixtures that the next test needs, too, stay: it is to be known before this one ends.
@@ -105,15 +125,20 @@ def taken(items: Iterable[pytest.Item], place: Path) -> Iterator[pytest.Item]:
     for item in items:
         file = item.location[0]
         if file not in is_mine:
-            is_mine[file] = take(place / file.replace("/", "."))
+            is_mine[file] = take(claim(place, file))
         if is_mine[file]:
             yield item
 
 
-def take(claim: Path) -> bool:
+def claim(place: Path, file: str) -> Path:
+    """The file that a process makes when it takes a file of tests."""
+    return place / file.replace("/", ".")
+
+
+def take(mark: Path) -> bool:
     """Return whether no other process has taken it."""
     try:
-        claim.touch(exist_ok=False)
+        mark.touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
