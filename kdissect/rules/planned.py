@@ -12,10 +12,8 @@ from kdissect.rules.executor import Answers, answers, shortened
 from kdissect.rules.plans.evaluator import Plan, rows_of
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.tables.spilled_tables import KeptTables
-from kdissect.tables.unused_memory import give_back, trim
+from kdissect.tables.unused_memory import give_back
 
-# Rows of all tables: plans take up to 600 bytes for each. DuckDB spills.
-MOST_ROWS: Final = 500_000
 # Fewer rows than this leave what one plan computed to the next.
 FEW_ROWS: Final = 100_000
 
@@ -23,14 +21,12 @@ FEW_ROWS: Final = 100_000
 @contextmanager
 def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
     """The rows of evidence over the tables of a pass."""
-    is_too_large = kept.rows > MOST_ROWS
-    directory = kept.files() if is_too_large or kept.output is not None else None
     give_back()
-    if directory is not None and is_too_large:
-        with answers(directory, kept.columns, names) as found:
+    if kept.is_large:  # plans take up to 600 bytes for each row; DuckDB spills
+        with answers(kept.files(), kept.columns, names) as found:
             yield found
         return
-    relations = KeptRelations(kept.columns, kept.waiting, directory)
+    relations = KeptRelations(kept)
     roots, nodes = plans()
     plan = Plan(nodes, relations.relation)
     yield _planned(plan, roots, names, kept.rows > FEW_ROWS)
@@ -48,5 +44,4 @@ def _planned(
             more[name] = partial(rows_of, plan.columns(every))
         if is_large:
             plan.forget()
-            trim()
     return Answers(rows, {}, more, set())

@@ -90,14 +90,16 @@ def kept_batch(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+@pytest.mark.parametrize("streamed_rows", [0, 150, 1 << 30])
 @pytest.mark.parametrize("limit", [0, 500, 1 << 30])
-def test_tables_are_the_same_from_memory_and_from_files(limit: int) -> None:
+def test_tables_are_the_same_from_memory_and_from_files(limit: int, streamed_rows: int) -> None:
     columns = {"errors": ["exchange_id"], "members": ["exchange_id"]}
-    with KeptTables(columns, limit) as kept:
+    with KeptTables(columns, limit, streamed_rows) as kept:
         for _ in range(3):
             kept.add("errors", kept_batch(100))
             kept.add("problems", kept_batch(100))
-        assert (kept.made is not None) == (limit < 3 * 800)
+        assert (kept.made is not None) == (limit < 3 * 800 or streamed_rows < 300)
+        assert (kept.streams is None) == (kept.made is None or streamed_rows < 300)
         directory = kept.files()
         assert sorted(path.name for path in directory.iterdir()) == [
             "errors.parquet", "members.parquet",
@@ -135,7 +137,7 @@ def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyP
         raise OutputError("no space left")
 
     for method in ("add", "files"):
-        monkeypatch.setattr(KeptTables.__init__, "__defaults__", (0,))
+        monkeypatch.setattr(KeptTables.__init__, "__defaults__", (0, 1 << 30))
         monkeypatch.setattr(KeptTables, method, refuse)
         found = findings(CAPTURES / "quickstart.pcapng")
         assert [one.id for one in found] == ["not-asked", "latencies"]

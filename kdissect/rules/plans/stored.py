@@ -1,8 +1,7 @@
 """Columns of the tables that a pass kept, read when a plan wants them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from kdissect.rules.plans.columns import Array, Column, Flags, coded
 from kdissect.rules.plans.values import Relation
 from kdissect.tables.batches import arrow_schema, ints_of
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.spilled_tables import KeptTables
 
 US: Final = 1_000  # ns
 # Renumbered, in their order: rows with equal ones are found without hashing. No answer has them.
@@ -23,30 +23,14 @@ KEPT_BYTES: Final = 24_000_000  # of columns that several plans read
 
 
 class KeptRelations:
-    """The tables of a pass as relations: record batches, or files where they are in files."""
+    """The tables of a pass as relations."""
 
-    def __init__(
-        self,
-        columns: Mapping[str, Sequence[str]],
-        waiting: Iterable[tuple[str, pa.RecordBatch]],
-        directory: Path | None = None,
-    ) -> None:
-        self.columns = columns
-        self.directory = directory
+    def __init__(self, kept: KeptTables) -> None:
+        self.kept = kept
+        self.columns = kept.columns
         self.ids: dict[str, Array] = {}
         self.read: dict[tuple[str, str], Column] = {}
         self.read_bytes = 0
-        self.batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in columns}
-        for table, batch in waiting:
-            self.batches[table].append(batch)
-
-    def count(self, table: str) -> int:
-        """The number of rows of a table."""
-        if self.directory is None:
-            return sum(batch.num_rows for batch in self.batches[table])
-        from pyarrow import parquet
-
-        return int(parquet.read_metadata(self.directory / f"{table}.parquet").num_rows)
 
     def relation(self, table: str) -> Relation:
         """A table; each column is read when it is wanted."""
@@ -57,17 +41,7 @@ class KeptRelations:
             if name in names:
                 made[name] = partial(self._time, table, name, US)
                 made[f"{name}{NS}"] = partial(self._time, table, name, 1)
-        return Relation(self.count(table), made)
-
-    def _chunks(self, table: str, name: str) -> list[pa.Array]:
-        if self.directory is None:
-            return [batch.column(name) for batch in self.batches[table]]
-        from pyarrow import parquet
-
-        path = self.directory / f"{table}.parquet"
-        found = parquet.ParquetFile(path).read(columns=[name], use_threads=False)
-        chunks: list[pa.Array] = found.column(0).chunks
-        return chunks
+        return Relation(self.kept.counts[table], made)
 
     def _time(self, table: str, name: str, unit: int) -> Column:
         found = self._column(table, name)
@@ -100,7 +74,7 @@ class KeptRelations:
         return self.ids[name]
 
     def _stored(self, table: str, name: str) -> Column:
-        chunks = self._chunks(table, name)
+        chunks = self.kept.batches(table, name)
         kind = arrow_schema(TABLES[table], [name]).field(0).type
         if pa.types.is_dictionary(kind):
             return _texts(chunks)
@@ -112,8 +86,9 @@ class KeptRelations:
         return Column(values if valid is None else np.where(known, values, 0), valid)
 
 
-def _flags(chunks: Sequence[pa.Array]) -> Column:
+def _flags(arrays: Iterable[pa.Array]) -> Column:
     """A column of booleans."""
+    chunks = list(arrays)
     values = np.concatenate([np.zeros(0, bool), *(_bits(one, 1) for one in chunks)])
     known = np.concatenate([np.zeros(0, bool), *(_bits(one, 0) for one in chunks)])
     return Column(values & known, None if known.all() else known)
@@ -129,7 +104,7 @@ def _bits(array: pa.Array, number: int) -> Flags:
     return bits[array.offset :].astype(bool)
 
 
-def _texts(chunks: Sequence[pa.Array]) -> Column:
+def _texts(chunks: Iterable[pa.Array]) -> Column:
     """A text column with one dictionary for all chunks."""
     known: dict[str, int] = {}
     found = []
