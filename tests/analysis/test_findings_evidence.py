@@ -26,7 +26,7 @@ from kdissect.rules.preconditions import GATES, spoken, wanted
 from kdissect.sql.connections import MEMORY_VARIABLE
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
-from kdissect.tables.spilled_tables import KeptTables
+from kdissect.tables.spilled_tables import KeptTables, Streams
 from tests.analysis.made_findings import api, made_summary
 from tools.print_evidence import files
 
@@ -136,9 +136,13 @@ def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> None:
         raise OutputError("no space left")
 
-    for method in ("add", "files"):
-        monkeypatch.setattr(KeptTables.__init__, "__defaults__", (0, 1 << 30))
-        monkeypatch.setattr(KeptTables, method, refuse)
+    for owner, method, rows in (
+        (KeptTables, "add", 9),
+        (Streams, "write", 9),
+        (KeptTables, "files", 0),
+    ):
+        monkeypatch.setattr(KeptTables.__init__, "__defaults__", (0, rows * 1_000_000))
+        monkeypatch.setattr(owner, method, refuse)
         found = findings(CAPTURES / "quickstart.pcapng")
         assert [one.id for one in found] == ["not-asked", "latencies"]
         assert found[0].text.startswith("No results of failovers, errors, slowest,")

@@ -16,6 +16,7 @@ DENSE: Final = 4
 SPARE: Final = 1_000
 # From so many numbers on hashing is faster than sorting; it imports `pyarrow.compute`, 30 ms.
 MANY: Final = 20_000
+CODE: Final = np.int32  # of words, and of ids
 WIDE: Final = 1 << 60
 MOST_CODES: Final = 1 << 62
 
@@ -34,7 +35,7 @@ class Words:
     @cached_property
     def order(self) -> Array:
         """The codes in the order of the words."""
-        return np.array(sorted(range(len(self.words)), key=self.words.__getitem__), np.int64)
+        return np.array(sorted(range(len(self.words)), key=self.words.__getitem__), CODE)
 
     @cached_property
     def ranks(self) -> Array:
@@ -106,7 +107,11 @@ class Column:
         if self.words is not None:
             ranks = self.words.ranks
             return ranks[self.values] if len(ranks) else self.values
-        return self.values.astype(np.int64) if self.values.dtype == bool else self.values
+        return (
+            self.values
+            if self.values.dtype.kind == "f"
+            else self.values.astype(np.int64, copy=False)
+        )
 
     def python(self) -> list[Any]:
         """The values as Python's, None for null."""
@@ -127,7 +132,7 @@ def literal(value: Any) -> Column:
     if value is None:
         return Column(np.zeros(1, bool), np.zeros(1, bool))
     if isinstance(value, str | tuple):
-        return Column(np.zeros(1, np.int64), None, Words([value]))
+        return Column(np.zeros(1, CODE), None, Words([value]))
     return Column(np.array([value]))
 
 
@@ -135,17 +140,18 @@ def of_words(values: Iterable[Word | None]) -> Column:
     """A column of texts or lists."""
     codes: dict[Word, int] = {}
     found = np.fromiter(
-        (-1 if value is None else codes.setdefault(value, len(codes)) for value in values), np.int64
+        (-1 if value is None else codes.setdefault(value, len(codes)) for value in values), CODE
     )
     return coded(found, list(codes))
 
 
 def coded(codes: Array, words: Sequence[Word]) -> Column:
     """A column of codes, -1 for null."""
+    codes = codes.astype(CODE, copy=False)
     known = codes >= 0
     if known.all():
         return Column(codes, None, Words(words))
-    return Column(np.where(known, codes, 0), known, Words(list(words) or [""]))
+    return Column(np.maximum(codes, 0), known, Words(list(words) or [""]))
 
 
 def mapped(column: Column, function: Callable[[Word], Word | None]) -> Column:
@@ -178,7 +184,7 @@ def compact(column: Column) -> Column:
     if len(words) <= len(column):
         return column
     used = np.unique(column.values)
-    values = np.searchsorted(used, column.values)
+    values = np.searchsorted(used, column.values).astype(CODE)
     return Column(values, column.valid, Words([words[code] for code in used.tolist()]))
 
 
@@ -200,7 +206,7 @@ def unified(columns: Sequence[Column]) -> tuple[list[Column], Words | None]:
             made.append(one)
             continue
         place = np.array(
-            [codes.setdefault(word, len(codes)) for word in one.words.words] or [0], np.int64
+            [codes.setdefault(word, len(codes)) for word in one.words.words] or [0], CODE
         )
         made.append(Column(place[one.values], one.valid))
     words = Words(list(codes))
@@ -243,6 +249,8 @@ def ranged(values: Array) -> tuple[Array, int]:
 
 def distinct_codes(values: Array) -> tuple[Array, Array]:
     """Distinct numbers, and the code of each number; many are hashed in place of sorted."""
+    if values.dtype == CODE:
+        values = values.astype(np.int64)
     if len(values) < MANY or values.dtype != np.int64:
         distinct, codes = np.unique(values, return_inverse=True)
         return distinct, codes
@@ -263,7 +271,7 @@ def combined(columns: Sequence[Column], count: int) -> tuple[Array, int]:
             codes, size = _few(codes)
         if size * one_size >= MOST_CODES:
             more, one_size = _few(more)
-        codes = codes * one_size + more if size > 1 else more
+        codes = codes * one_size + more if size > 1 else more.astype(np.int64, copy=False)
         size *= one_size
     return (codes, size) if size <= DENSE * count + SPARE else _few(codes)
 

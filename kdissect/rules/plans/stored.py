@@ -1,6 +1,6 @@
 """Columns of the tables that a pass kept, read when a plan wants them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from kdissect.analysis.engines.ibis_tables import times_of
 from kdissect.protocol.readers import NULL
 from kdissect.rules.compiled_sql import NS
-from kdissect.rules.plans.columns import Array, Column, Flags, coded
+from kdissect.rules.plans.columns import CODE, Array, Column, Flags, coded
 from kdissect.rules.plans.values import Relation
 from kdissect.tables.batches import arrow_schema, ints_of
 from kdissect.tables.schemas import TABLES
@@ -63,7 +63,7 @@ class KeptRelations:
         found = self._stored(table, name)
         if name not in IDS:
             return found
-        return Column(np.searchsorted(self._ids(name), found.values), found.valid)
+        return Column(np.searchsorted(self._ids(name), found.values).astype(CODE), found.valid)
 
     def _ids(self, name: str) -> Array:
         """All ids of exchanges or connections, in order."""
@@ -111,6 +111,6 @@ def _texts(chunks: Iterable[pa.Array]) -> Column:
     for chunk in chunks:
         place = [known.setdefault(word, len(known)) for word in chunk.dictionary.to_pylist()]
         codes = ints_of(chunk.indices)
-        places = np.array(place or [0], np.int64)
+        places = np.array(place or [0], CODE)
         found.append(np.where(codes == NULL, -1, places[np.maximum(codes, 0)]))
     return coded(np.concatenate(found) if found else np.zeros(0, np.int64), list(known))

@@ -62,7 +62,7 @@ def _with_suffix(left: Column, right: Column, separator: str) -> Column:
     size = len(second)
     if not size or not first:  # all rows are null
         return Column(np.zeros(count, np.int64), np.zeros(count, bool), Words([""]))
-    pairs = left.values * size + right.values
+    pairs = left.values.astype(np.int64) * size + right.values
     distinct, codes = distinct_codes(pairs)
     texts = [first[one // size] + separator + second[one % size] for one in distinct.tolist()]
     # Different pairs may be the same text.
