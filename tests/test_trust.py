@@ -107,7 +107,6 @@ READS_WITH_A_REASON = {
     "live/files/publishing.py": "an open file of `Below`, and kdissect's own writer",
     "rules/preconditions.py": "a file of the package",
     "rules/compiled_sql.py": "files of the package",
-    "rules/plans/stored.py": "a temporary directory of the pass",
     "checkpoint/spill_transfer.py": "a temporary directory of this run",
     "dataset/manifest.py": "objects in stores",
     "spark/pipeline.py": "kdissect's own writer",
