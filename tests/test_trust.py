@@ -122,6 +122,7 @@ READS_WITH_A_REASON = {
     "dataset/stored_run.py": "open files of `Below`, and objects in stores",
     "dataset/tasks.py": "open files of `Below`",
     "tables/writers.py": "kdissect's own writer",
+    "tables/spilled_tables.py": "a temporary directory of the pass",
 }
 
 WRITING = re.compile(r"[bt]?[wax][bt+]{0,2}|r[bt]?\+[bt]?")
