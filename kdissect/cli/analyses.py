@@ -139,7 +139,8 @@ def command_of(name: str) -> click.Command:
             extra = write_overview(answer, format_, file)
             write_rows(shown_table.slice(0, limit), format_, file, columns is not None, extra)
         if not table.num_rows and answer.balance is not None:
-            explain_empty(f"nothing for {name}", asdict(answer.balance), where or having)
+            given = (having, "--having") if having and not where else (where, "--where")
+            explain_empty(f"nothing for {name}", asdict(answer.balance), *given)
         return code_of(fail_on, conditions_of(answer))
 
     decorated: Callable[..., Any] = ask

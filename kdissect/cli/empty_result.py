@@ -10,12 +10,16 @@ from kdissect.text.human import agreeing, count, counted
 NO_EXCHANGES: Final = "no Kafka exchanges"
 
 
-def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:
+def explain_empty(
+    what: str, balance: Mapping[str, Any], condition: str | None = None, option: str = "--where"
+) -> None:
     """Print counts of the input, the reasons, and advice on stderr."""
-    click.echo(f"kdissect: {what}: {explanation(balance, where)}", err=True)
+    click.echo(f"kdissect: {what}: {explanation(balance, condition, option)}", err=True)
 
 
-def explanation(balance: Mapping[str, Any], where: str | None = None) -> str:
+def explanation(
+    balance: Mapping[str, Any], condition: str | None = None, option: str = "--where"
+) -> str:
     """Like "read 12 034 packets, 0 Kafka exchanges; 11 980 were non-tcp. Try --port."."""
     packets, exchanges = balance["packets"], balance["exchanges"]
     text = f"read {counted(packets, 'packet')}, {counted(exchanges, 'Kafka exchange')}"
@@ -32,8 +36,8 @@ def explanation(balance: Mapping[str, Any], where: str | None = None) -> str:
     ]
     if parts:
         text += "; " + ", ".join(parts)
-    if exchanges and where:
-        return f"{text}. No row passes --where {where!r}."
+    if exchanges and condition:
+        return f"{text}. No row passes {option} {condition!r}."
     if balance.get("encrypted_connections") and not exchanges:
         return f"{text}. Try --keylog with the secrets of the TLS sessions."
     if packets and not exchanges:

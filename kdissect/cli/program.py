@@ -34,6 +34,8 @@ INTERRUPTED: Final = 130
 
 # Errors that another command line mends.
 MISTAKES: Final = (InvalidArgument, OutputExists)
+NUMBER: Final = ("not a valid integer range", "not a whole number")  # click's words, and ours
+NO_CONDITIONS: Final = frozenset(("window", "tap", "date"))  # they are worked out later
 
 DEFAULT: Final = "summary"
 ANALYSES: Final = "analyses"  # the module of all commands listed in `kdissect.analysis.catalogue`
@@ -214,13 +216,25 @@ def explain(error: click.ClickException) -> None:
 
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         names = [name for one in error.ctx.command.params for name in one.opts if name[0] == "-"]
-        meant = did_you_mean(error.option_name, names)
+        meant = as_condition(error.option_name, names) or did_you_mean(error.option_name, names)
         error = click.UsageError(
             f"no option {error.option_name!r}; {meant}all: --help-all", error.ctx
         )
+    elif isinstance(error, click.BadParameter):
+        error.message = error.message.replace(*NUMBER)
     shown = io.StringIO()
     error.show(shown)
     click.echo(escaped(shown.getvalue(), keep_lines=True), nl=False, err=True)
+
+
+def as_condition(option: str, names: Collection[str]) -> str:
+    """Return how to choose rows by what was taken for an option, or an empty text."""
+    from kdissect.analysis.dimensions import COLUMNS, DIMENSIONS
+
+    name = option.lstrip("-").replace("-", "_")
+    column = COLUMNS.get(name, name)
+    is_one = column in {*COLUMNS.values(), *DIMENSIONS} - NO_CONDITIONS and "--where" in names
+    return f"choose rows with --where \"{column} = '...'\"; " if is_one else ""
 
 
 def report(error: KdissectError) -> None:

@@ -108,7 +108,8 @@ KINDS: Final = {
         "delivery",
     ),
     "session-timeout": Kind(
-        "a group lost a member that did not leave",
+        "a group lost a member that did not leave; or a client sent nothing to its coordinator for "
+        "6 s or longer, and was refused as an unknown member then",
         "Check why it was silent: killed, paused, or disconnected; session.timeout.ms is how "
         "long its partitions stalled.",
         "rebalances",
@@ -120,7 +121,8 @@ KINDS: Final = {
     ),
     "rebalance-storm": Kind(
         "a group rebalanced 5 times or more, more than once in 30 s on average, and its partitions "
-        "stalled for a tenth of the time",
+        "stalled for a tenth of the time; a notice where the group had been empty each time since "
+        "its members left, for less than half of the time",
         "Find the members that join and leave: crashes, short timeouts, rolling deployments.",
         "rebalances",
     ),
@@ -152,7 +154,8 @@ KINDS: Final = {
     ),
     "receiver-does-not-read": Kind(
         "the same, where most were full windows: the receiver, mostly the client, did not read "
-        "the data that had arrived",
+        "the data that had arrived; or windows were full in all of its exchanges, for 60 % of their "
+        "time",
         "Find out what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health --by client_id,client_ip,broker",
     ),
@@ -239,7 +242,8 @@ KINDS: Final = {
     ),
     "metadata-storm": Kind(
         "100 Metadata requests or more of one client, more than one a second, and no fewer than "
-        "a fifth of what it produces and fetches",
+        "a fifth of what it produces and fetches; those after a refusal of a broker that does not "
+        "lead do not count",
         "Check whether it requests a topic that does not exist, or is recreated per message.",
         "traffic --by client_id,client_ip",
     ),

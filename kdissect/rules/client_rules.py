@@ -1,5 +1,6 @@
 """Findings about clients: their connections, requests and versions."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -17,6 +18,7 @@ from kdissect.rules.formatting import (
     their,
     up_to,
 )
+from kdissect.rules.latency_rules import MOVED
 from kdissect.text.human import count, counted, duration, share
 
 FEW: Final = 3
@@ -137,7 +139,8 @@ def unanswered_greetings(seen: Context) -> int:
 
 def metadata(seen: Context) -> Iterator[Finding]:
     """Clients that request metadata too often."""
-    rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row))
+    asked = refused_elsewhere(seen)
+    rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row, asked))
     if rows:
         times = rows.total("metadata")
         yield Finding(
@@ -152,8 +155,18 @@ def metadata(seen: Context) -> Iterator[Finding]:
         )
 
 
-def _is_storm(seen: Context, row: Row) -> bool:
-    times, rest = number(row, "metadata"), number(row, "produces") + number(row, "fetches")
+def refused_elsewhere(seen: Context) -> Counter[tuple[str | None, str | None]]:
+    """Client at address → its requests to a broker that does not lead, after which it must look."""
+    found: Counter[tuple[str | None, str | None]] = Counter()
+    for row in seen.every("errors"):
+        if row["error"] in MOVED and row["api"] != "Metadata":
+            found[row["client"], row["client_ip"]] += number(row, "exchanges")
+    return found
+
+
+def _is_storm(seen: Context, row: Row, asked: Counter[tuple[str | None, str | None]]) -> bool:
+    rest = number(row, "produces") + number(row, "fetches")
+    times = number(row, "metadata") - asked[row["client"], row["client_ip"]]
     is_often = times >= OFTEN and times * SECOND_NS >= seen.span_ns
     return is_often and times >= METADATA_SHARE * rest
 

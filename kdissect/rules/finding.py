@@ -39,6 +39,7 @@ class Finding:
     first_time_ns: int | None = None
     last_time_ns: int | None = None
     packet: int | None = None
+    shown_by: str = ""  # the command, where it is not that of its kind
 
     def _repr_html_(self) -> str:
         """The finding as a row of a notebook; names from the wire are escaped."""
@@ -54,7 +55,8 @@ class Finding:
     @property
     def command(self) -> str:
         """The command that shows more, without the files."""
-        return f"kdissect {self.kind.command}" if self.kind.command else ""
+        command = self.shown_by or self.kind.command
+        return f"kdissect {command}" if command else ""
 
 
 def weight(finding: Finding) -> tuple[int, float]:

@@ -12,12 +12,18 @@ from kdissect.rules.formatting import client_of, clients_of, listed, named, thei
 from kdissect.text.human import agreeing, count, counted, duration, share
 
 TIMEOUT: Final = "session timeout"
+REQUESTS_OF_GROUPS: Final = (
+    "table exchanges --where 'group_id is not null' "
+    "--columns request_start,client_id,group_id,api,error"
+)
 MAX_POLL: Final = "max poll exceeded"
 STATIC: Final = "static restart"
 EMPTIED: Final = "emptied"
+LEAVE: Final = "leave"
 STORM: Final = 5  # rebalances
 STORM_EVERY_NS: Final = 30 * SECOND_NS
 STOPPED: Final = 0.1  # share of the capture
+MOSTLY_STOPPED: Final = 0.5
 # Less is what it takes when a member joins or leaves: others hear of it with their next heartbeat,
 # each 3 s by default.
 LONG_STOP_NS: Final = 5 * SECOND_NS
@@ -62,6 +68,27 @@ def timeouts(seen: Context) -> Iterator[Finding]:
         yield _about("session-timeout", PROBLEM, group, lost, text)
 
 
+def expelled(seen: Context) -> Iterator[Finding]:
+    """Members that fell silent and were unknown afterwards, in groups whose joins were not seen."""
+    told = by_group(seen, is_lost)
+    for one in seen.signs.expelled.silences():
+        group = named(one.group)
+        if group in told:
+            continue
+        yield Finding(
+            "session-timeout",
+            PROBLEM,
+            f"Group {group} lost {named(one.client)} to a session timeout: it sent nothing to the "
+            f"coordinator for {duration(one.silent_ns)}, which then no longer knew it as a member",
+            {"silent_ns": one.silent_ns},
+            {"group": group, "clients": [one.client]},
+            one.last_ns,
+            one.refused_ns,
+            one.packet,
+            REQUESTS_OF_GROUPS,
+        )
+
+
 def is_lost(row: Row) -> bool:
     """Return whether a member stopped responding."""
     is_other = row["cause"] in (MAX_POLL, STATIC)
@@ -84,6 +111,9 @@ def slow_polls(seen: Context) -> Iterator[Finding]:
 def storms(seen: Context) -> Iterator[Finding]:
     """Groups that rebalance constantly."""
     causes = by_cause(seen, is_real)
+    # A consumer that leaves in order and comes back stops no other member.
+    left = by_group(seen, lambda row: row["outcome"] == EMPTIED and row["cause"] == LEAVE)
+    restarts = {group: rows.total("rebalances") for group, rows in left.items()}
     for group, real in by_group(seen, is_real).items():
         times = real.total("rebalances")
         # Also while the group had no members: they left, or crashed, and came again.
@@ -93,7 +123,9 @@ def storms(seen: Context) -> Iterator[Finding]:
             text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"
             text += f", its partitions stalled for {duration(stopped)} in all "
             text += f"({share(stopped, seen.span_ns)}): {_causes(causes[group])}"
-            yield _about("rebalance-storm", PROBLEM, group, real, text)
+            is_short = stopped < MOSTLY_STOPPED * seen.span_ns
+            is_mild = is_short and times <= restarts.get(group, 0) + 1
+            yield _about("rebalance-storm", NOTICE if is_mild else PROBLEM, group, real, text)
 
 
 def is_real(row: Row) -> bool:
@@ -279,5 +311,6 @@ def _place(row: Row) -> str:
 
 
 RULES: Final = (
-    timeouts, slow_polls, storms, stops, static_restarts, lags, commits, moved_coordinators,
+    timeouts, expelled, slow_polls, storms, stops, static_restarts, lags, commits,
+    moved_coordinators,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from kdissect.analysis.summary.arrow_columns import (
     texts,
 )
 from kdissect.rules.coordinators import Coordinators
+from kdissect.rules.expelled import Expelled
 
 NO_ACKS_FIELD: Final = 9  # acks are -1, 0 or 1
 ALL: Final = -1
@@ -81,6 +82,7 @@ class Indicators:
         self._young: list[tuple[int, int, str]] = []
         self._open: set[int] = set()  # connections at the end of the capture
         self.coordinators = Coordinators()
+        self.expelled = Expelled()
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count a batch."""
@@ -157,6 +159,7 @@ class Indicators:
 
     def _add_exchanges(self, batch: pa.RecordBatch) -> None:
         self.coordinators.add_exchanges(batch)
+        self.expelled.add(batch)
         self._add_young(batch)
         if len(self._at_work) < MOST_LOOKERS:
             self._add_lookers(batch)

@@ -9,7 +9,7 @@ from typing import Final
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.rules.context import PEERS, Context, number, time_ns
-from kdissect.rules.evidence_rows import Row, Rows
+from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, column_of, listed, several, their
 from kdissect.text.human import count, counted, duration, share
@@ -336,22 +336,14 @@ def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator
     (worst, *_) = seen.chosen_named(
         "health", lambda row: wanted(row) and number(row, "time_p99_ns") == longest
     )
-    text = f"up to {share(worst['network'], 1)} of p99 of {clients_of(rows)}: "
-    who = f" of {client_of(worst)}" if len(rows) > 1 else ""
-    text += f"{duration(worst['time_p99_ns'])}{who}, "
-    text += f"{duration(worst['untroubled_p99_ns'])} without the "
-    text += f"{counted(number(worst, 'troubled'), 'exchange')} with "
-    if id_ == "network-makes-p99":
-        text = f"The network accounts for {text}retransmissions or full windows"
-    else:
-        text = f"A receiver that does not read accounts for {text}full windows"
+    text = _held_up_text(id_, rows, worst)
     yield Finding(
         id_,
         PROBLEM if number(worst, "time_p99_ns") >= VERY_SLOW_NS else WARNING,
         text,
         {
             "time_p99_ns": worst["time_p99_ns"], "untroubled_p99_ns": worst["untroubled_p99_ns"],
-            "share": worst["network"],
+            "share": share_of(worst),
             "retransmitted_segments": rows.total("retransmitted_segments"),
             "zero_windows": rows.total("zero_windows"),
         },
@@ -359,9 +351,38 @@ def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator
     )  # fmt: skip
 
 
+def _held_up_text(id_: str, rows: Chosen, worst: Row) -> str:
+    held = counted(number(worst, "troubled"), "exchange")
+    who = f" of {client_of(worst)}" if len(rows) > 1 else ""
+    text = f"up to {share(share_of(worst), 1)} of p99 of {clients_of(rows)}: "
+    text += f"{duration(worst['time_p99_ns'])}{who}, "
+    if worst["untroubled_p99_ns"] is None:
+        text = f"{text.removeprefix('up to ')}windows were full for "
+        text += f"{duration(worst['zero_window_ns'])} during all {held}"
+        return f"A receiver that does not read accounts for {text}"
+    text += f"{duration(worst['untroubled_p99_ns'])} without the {held} with "
+    if id_ == "network-makes-p99":
+        return f"The network accounts for {text}retransmissions or full windows"
+    return f"A receiver that does not read accounts for {text}full windows"
+
+
+def share_of(row: Row) -> float:
+    """The share of a client's p99 that is made by exchanges with retransmissions or full windows.
+
+    Where all of them had full windows, none is there to compare with: the share of their time for
+    which windows were full, at the least.
+    """
+    if row["network"] is not None or number(row, "troubled") < number(row, "exchanges"):
+        return float(row["network"] or 0)
+    longest = number(row, "time_p99_ns") * number(row, "exchanges")
+    return min(1.0, number(row, "zero_window_ns") / longest) if longest else 0.0
+
+
 def is_retransmitted(row: Row) -> bool:
     """Return whether it is the network that dominates a client's p99."""
-    return is_degraded(row) and number(row, "retransmitted_segments") >= number(row, "zero_windows")
+    is_compared = row["untroubled_p99_ns"] is not None
+    is_more = number(row, "retransmitted_segments") >= number(row, "zero_windows")
+    return is_degraded(row) and is_more and is_compared
 
 
 def is_unread(row: Row) -> bool:
@@ -372,7 +393,7 @@ def is_unread(row: Row) -> bool:
 def is_degraded(row: Row) -> bool:
     """Return whether retransmissions or full windows dominate a client's p99."""
     return (
-        (row["network"] or 0) >= NETWORK
+        share_of(row) >= NETWORK
         and number(row, "time_p99_ns") >= NETWORK_NS
         and number(row, "troubled") >= DEGRADED
         and number(row, "retransmitted_segments") + number(row, "zero_windows") >= DEGRADED

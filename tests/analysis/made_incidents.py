@@ -178,6 +178,14 @@ def moved(tap: Tap) -> None:
             talk.call(at_ms, 2, "Heartbeat", 3, own)
 
 
+@of("session-timeout")
+def expelled(tap: Tap) -> None:
+    talk = Talk(tap, "reader", 1)
+    own = {"group_id": "crew", "generation_id": 1, "member_id": "m"}
+    for at_ms, error in ((100, 0), (3_100, 0), (11_350, 25)):
+        talk.call(at_ms, 2, "Heartbeat", 3, own, {"error_code": error})
+
+
 @of("messages-undecoded")
 def garbled(tap: Tap) -> None:
     talk = Talk(tap, "till", 1)

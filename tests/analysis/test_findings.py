@@ -437,6 +437,63 @@ def test_a_storm_is_often_and_stops_a_tenth_of_the_time(row: Row, is_said: bool)
     assert ("rebalance-storm" in ids(found)) is is_said
 
 
+@pytest.mark.parametrize(
+    ("left", "stopped_s", "severity"),
+    [
+        (8, 18, NOTICE),  # it left in order, each time before it came back
+        (9, 29, NOTICE),
+        (9, 31, PROBLEM),  # it was away for longer than it read
+        (7, 18, PROBLEM),  # another one joined, too
+        (0, 18, PROBLEM),  # it crashed
+    ],
+)
+def test_a_lone_consumer_that_leaves_in_order_and_returns_stops_no_other(
+    left: int, stopped_s: int, severity: str
+) -> None:
+    join = SAID[16][1] | {"rebalances": 9, "all_stopped_ns": stopped_s * SECOND,
+                          "stopped_ns": 3 * SECOND, "members_before": 0}  # fmt: skip
+    leave = {"rebalances": left, "cause": "leave", "outcome": "emptied", "stopped_ns": None,
+             "all_stopped_ns": None}  # fmt: skip
+    found = judged(rebalances=[join] + [join | leave] * bool(left))
+    assert [one.severity for one in found if one.id == "rebalance-storm"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("error", "api_name", "times", "is_said"),
+    [
+        ("NOT_LEADER_OR_FOLLOWER", "ListOffsets", 141, False),  # each asks for the new leader
+        ("NOT_LEADER_OR_FOLLOWER", "ListOffsets", 46, True),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "Metadata", 141, True),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "ListOffsets", 141, True),
+    ],
+)
+def test_metadata_after_refusals_of_brokers_that_do_not_lead_are_no_storm(
+    error: str, api_name: str, times: int, is_said: bool
+) -> None:
+    asks = WHO | {"metadata": 146, "produces": 0, "fetches": 400}
+    code = WHO | {"error": error, "api": api_name, "errors": times, "exchanges": times}
+    found = judged(traffic=[asks], errors=[code])
+    assert ("metadata-storm" in ids(found)) is is_said
+
+
+@pytest.mark.parametrize(
+    ("troubled", "full_s", "is_said"), [(6, 2.6, True), (6, 2.4, False), (5, 2.6, False)]
+)
+def test_windows_that_are_full_in_all_exchanges_are_compared_with_their_time(
+    troubled: int, full_s: float, is_said: bool
+) -> None:
+    row = WHO | {"broker": BROKER, "network": None, "time_p99_ns": 700 * MS, "exchanges": 6,
+                 "troubled": troubled, "zero_windows": 15, "retransmitted_segments": 8,
+                 "zero_window_ns": round(full_s * SECOND)}  # fmt: skip
+    summary = made_summary(api("Fetch"), network={"zero_windows": 15, "network_lost_bytes": 9})
+    found = {one.id: one.text for one in judge(seen(summary=summary, health=[row]))}
+    assert ("receiver-does-not-read" in found) is is_said
+    assert "network-makes-p99" not in found
+    if is_said:
+        said = "700 ms, windows were full for 2.6 s during all 6 exchanges"
+        assert found["receiver-does-not-read"].endswith(said)
+
+
 @pytest.mark.parametrize(("batches", "is_said"), [(1_200, True), (1_199, False), (240, False)])
 def test_single_record_batches_are_reported_when_others_follow_soon(
     batches: int, is_said: bool

@@ -226,3 +226,39 @@ def test_a_member_vanished_where_its_own_connection_shows_that_it_fell_silent(
             lost.call(2_000, 1, "LeaveGroup", 2, {"group_id": "crew", "member_id": "m-2"})
     generation(leader, 2, 12_100, ("m-1",), 16_000)
     assert ("session-timeout" in tap.findings(tmp_path)) is is_told
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "last", "others_beat", "is_told"),
+    [
+        (8_000, "Heartbeat", False, True),
+        (8_000, "OffsetCommit", False, True),
+        (5_000, "Heartbeat", False, False),  # shorter than a session timeout
+        (8_000, "LeaveGroup", False, False),
+        (8_000, "Heartbeat", True, False),  # of two members with one client id
+    ],
+)
+def test_a_member_that_is_unknown_after_a_silence_was_lost_though_no_join_was_captured(
+    silent_ms: int, last: str, others_beat: bool, is_told: bool, tmp_path: Path
+) -> None:
+    tap = Tap()
+    talk = Talk(tap, "clerk", 1)
+    beats(talk, [100, 3_100])
+    own = {"group_id": "crew", "member_id": "m"}
+    ids: Values = {"OffsetCommit": {"generation_id_or_member_epoch": 1},
+                   "LeaveGroup": {}, "Heartbeat": {"generation_id": 1}}  # fmt: skip
+    versions = {"OffsetCommit": 7, "LeaveGroup": 2, "Heartbeat": 3}
+    talk.call(4_000, 1, last, versions[last], own | ids[last])
+    if others_beat:
+        beats(Talk(tap, "clerk", 2), [3_000, 6_000, 9_000])
+    place = {"partition_index": 0}
+    asked = own | ids["OffsetCommit"] | {"topics": [{"name": "orders", "partitions": [place]}]}
+    told = {"topics": [{"name": "orders", "partitions": [place | {"error_code": 25}]}]}
+    talk.call(4_000 + silent_ms, 2, "OffsetCommit", 7, asked, told)
+    found = tap.findings(tmp_path)
+    assert ("session-timeout" in found) is is_told
+    if is_told:
+        said = "Group crew lost clerk to a session timeout: it sent nothing to the coordinator for "
+        assert found["session-timeout"].text == (
+            f"{said}8 s, which then no longer knew it as a member"
+        )

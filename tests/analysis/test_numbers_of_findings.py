@@ -199,6 +199,9 @@ def breaking(told: Told) -> Fragments:
     "rebalance-storm",
 )  # fmt: skip
 def rebalanced(told: Told) -> Fragments:
+    if told.finding.command != f"kdissect {told.finding.kind.command}":
+        yield from silence(told)
+        return
     by = ("group_id", "kind", "cause", "client_id", "client_ip", "outcome")
     alike: dict[tuple[Any, ...], list[Row]] = {}
     for row in told.rows("rebalances"):
@@ -225,6 +228,14 @@ def rebalanced(told: Told) -> Fragments:
         yield from stall(times, largest(sure, "stopped_ns"))
     else:
         yield from stall(times, stopped)
+
+
+def silence(told: Told) -> Fragments:
+    """Of a group whose joins were not captured."""
+    rows = sorted(told.rows(), key=lambda row: row["request_start"])
+    place = next(at for at, row in enumerate(rows) if row["error"] == "UNKNOWN_MEMBER_ID")
+    silent = rows[place]["request_start"] - rows[place - 1]["request_start"]
+    yield f"for {duration(silent // timedelta(microseconds=1) * 1_000)}, "
 
 
 def stall(times: int, stopped_ns: int) -> Fragments:
@@ -285,8 +296,12 @@ def network(told: Told) -> Fragments:
     p99 = told.finding.numbers["time_p99_ns"]
     (row,) = [row for row in rows if row["time_p99_ns"] == p99]
     yield f"{duration(row['time_p99_ns'])}"
-    yield f", {duration(row['untroubled_p99_ns'])} without the "
-    yield f" {counted(row['troubled'], 'exchange')} with "
+    if row["untroubled_p99_ns"] is None:
+        yield f"windows were full for {duration(row['zero_window_ns'])} during all "
+        yield f" {counted(row['exchanges'], 'exchange')}"
+    else:
+        yield f", {duration(row['untroubled_p99_ns'])} without the "
+        yield f" {counted(row['troubled'], 'exchange')} with "
 
 
 @of("broker-stalls")

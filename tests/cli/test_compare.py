@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.cli.program import run
+from kdissect.text.human import counted
 
 ONE = "captures/consumer-groups-4.0.1.pcapng"
 OTHER = "captures/consumer-groups-4.3.1.pcapng"
@@ -63,7 +64,7 @@ def test_there_are_two_sources_or_parts(
 ) -> None:
     assert run(["compare", *files]) == 2
     err = " ".join(capsys.readouterr().err.split())
-    assert f"{len(files)} sources, not two: name BEFORE and AFTER" in err
+    assert f"{counted(len(files), 'source')}, not two: name BEFORE and AFTER" in err
 
 
 def test_a_condition_that_no_request_meets_leaves_nothing(
