@@ -116,8 +116,8 @@ def sources_of(files: tuple[str, ...], is_within: bool) -> list[Any]:
     if len(files) == 2:
         return list(files)
     raise click.UsageError(
-        f"{human.counted(len(files), 'source')}, not two: name BEFORE and AFTER (several files of one side as a "
-        "directory or a quoted glob), or say --at, --before or --after"
+        f"{human.counted(len(files), 'source')}, not two: name BEFORE and AFTER (several files of "
+        "one side as a directory or a quoted glob), or say --at, --before or --after"
     )
 
 

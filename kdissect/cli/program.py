@@ -34,7 +34,8 @@ INTERRUPTED: Final = 130
 
 # Errors that another command line mends.
 MISTAKES: Final = (InvalidArgument, OutputExists)
-NUMBER: Final = ("not a valid integer range", "not a whole number")  # click's words, and ours
+OF_CLICK: Final = "is not a valid integer range"
+A_NUMBER: Final = "is not a whole number"
 NO_CONDITIONS: Final = frozenset(("window", "tap", "date"))  # they are worked out later
 
 DEFAULT: Final = "summary"
@@ -220,11 +221,10 @@ def explain(error: click.ClickException) -> None:
         error = click.UsageError(
             f"no option {error.option_name!r}; {meant}all: --help-all", error.ctx
         )
-    elif isinstance(error, click.BadParameter):
-        error.message = error.message.replace(*NUMBER)
     shown = io.StringIO()
     error.show(shown)
-    click.echo(escaped(shown.getvalue(), keep_lines=True), nl=False, err=True)
+    text = A_NUMBER.join(shown.getvalue().split(OF_CLICK))
+    click.echo(escaped(text, keep_lines=True), nl=False, err=True)
 
 
 def as_condition(option: str, names: Collection[str]) -> str:

@@ -154,8 +154,8 @@ KINDS: Final = {
     ),
     "receiver-does-not-read": Kind(
         "the same, where most were full windows: the receiver, mostly the client, did not read "
-        "the data that had arrived; or windows were full in all of its exchanges, for 60 % of their "
-        "time",
+        "the data that had arrived; or windows were full in all of its exchanges, for 60 % of "
+        "their time",
         "Find out what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health --by client_id,client_ip,broker",
     ),
