@@ -1,6 +1,6 @@
 """Evidence by plans, in this process; and by DuckDB where the tables are too large for it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -11,6 +11,7 @@ from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.rules.executor import Answers, answers, shortened
 from kdissect.rules.plans.evaluator import Plan, rows_of
 from kdissect.rules.plans.stored import KeptRelations
+from kdissect.rules.plans.values import Reads
 from kdissect.tables.spilled_tables import KeptTables
 from kdissect.tables.unused_memory import give_back
 
@@ -26,22 +27,31 @@ def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
         with answers(kept.files(), kept.columns, names) as found:
             yield found
         return
-    relations = KeptRelations(kept)
-    roots, nodes = plans()
-    plan = Plan(nodes, relations.relation)
-    yield _planned(plan, roots, names, kept.rows > FEW_ROWS)
+    yield _planned(kept, names)
 
 
-def _planned(
-    plan: Plan, roots: dict[str, list[int]], names: Iterable[str], is_large: bool
-) -> Answers:
+def _planned(kept: KeptTables, names: Iterable[str]) -> Answers:
     rows: dict[str, list[Row]] = {}
     more: dict[str, Callable[[], Iterator[Row]]] = {}
+    roots, nodes = plans()
+    relations = KeptRelations(kept)
+    none = KeptRelations(KeptTables(kept.columns))
+    plan, counting = Plan(nodes, relations.relation), Plan(nodes, none.relation)
     for name in names:
         limited, every = roots[name]
+        if kept.rows > FEW_ROWS:
+            plan.forget(Reads(reads_of(counting, limited, every)))
         rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
         if len(rows[name]) > ROWS:
             more[name] = partial(rows_of, plan.columns(every))
-        if is_large:
-            plan.forget()
     return Answers(rows, {}, more, set())
+
+
+def reads_of(plan: Plan, *roots: int) -> Mapping[Hashable, int]:
+    """How often a plan reads its values: known from evaluating it over tables without rows."""
+    counted = Reads()
+    plan.forget(counted)
+    for root in roots:
+        plan.columns(root)
+    plan.forget()
+    return counted.counts

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,41 @@ def test_rows_in_files_and_in_memory_are_the_same() -> None:
             assert (tables.streams is None) == (limit == 1 << 30)
             found.append({name: typed(list(rows)) for name, rows in answers.rows.items()})
     assert found[0] == found[1] == found[2]
+
+
+def test_values_let_go_after_their_last_read_change_no_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is read again after it, so nothing is computed twice."""
+    made: Counter[str] = Counter()
+    of = values.Values.of
+
+    def counted(self: values.Values, number: int) -> Column:
+        made[mode] += 1
+        return of(self, number)
+
+    found = {}
+    with kept(CAPTURES / "incident-crashes-4.3.1.pcapng") as tables:
+        for mode, few in (("let go", 0), ("kept", 1 << 30)):
+            monkeypatch.setattr(planned, "FEW_ROWS", few)
+            with planned.evidence(tables, names()) as answers:
+                found[mode] = {name: typed(list(rows)) for name, rows in answers.rows.items()}
+        roots, nodes = plans()
+        plan = Plan(nodes, KeptRelations(tables).relation)
+        none = Plan(nodes, KeptRelations(KeptTables(columns_needed())).relation)
+        assert found["let go"] == found["kept"]
+        monkeypatch.setattr(values.Values, "of", counted)
+        for name in names():
+            made.clear()
+            for mode in ("kept", "let go"):
+                reads = planned.reads_of(none, *roots[name]) if mode == "let go" else None
+                made[mode] = 0
+                plan.forget(None if reads is None else values.Reads(reads))
+                for root in roots[name]:
+                    plan.columns(root)
+                if mode == "let go":
+                    assert not plan.values, name
+            assert made["let go"] == made["kept"], name
 
 
 def test_every_plan_is_evaluated_without_rows() -> None:

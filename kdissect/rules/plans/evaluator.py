@@ -19,6 +19,7 @@ from kdissect.rules.plans.values import (
     IS_REDUCTION,
     REDUCTIONS,
     Node,
+    Reads,
     Relation,
     Values,
     no_reduction,
@@ -34,6 +35,7 @@ class Plan:
     def __init__(self, nodes: Sequence[Node], source: Source) -> None:
         self.nodes = nodes
         self.source = source
+        self.reads: Reads | None = None
         self.relations: dict[int, Relation] = {}
         self.values: dict[int, Column] = {}
         self.orders: dict[tuple[Any, ...], windows.Ordered] = {}
@@ -47,8 +49,9 @@ class Plan:
         relation = self.relation(number)
         return {name: relation.column(name) for name in relation.names}
 
-    def forget(self) -> None:
-        """Release computed values."""
+    def forget(self, reads: Reads | None = None) -> None:
+        """Release computed values; `reads` are those to come."""
+        self.reads = reads
         self.relations.clear()
         self.values.clear()
         self.orders.clear()
@@ -57,7 +60,8 @@ class Plan:
         """The relation of a node."""
         if number not in self.relations:
             name, _, *arguments = self.nodes[number]
-            self.relations[number] = getattr(self, f"_{name.lower()}")(*arguments)
+            made: Relation = getattr(self, f"_{name.lower()}")(*arguments)
+            self.relations[number] = made.counted(number, self.reads)
         return self.relations[number]
 
     def value(self, argument: Any) -> Column:
@@ -65,6 +69,8 @@ class Plan:
         number = argument["n"]
         if number not in self.values:
             self.values[number] = Values(self, self.field, self.value, no_reduction).of(number)
+        if self.reads is not None and self.reads.is_last(number):
+            return self.values.pop(number)
         return self.values[number]
 
     def field(self, relation: int, name: str) -> Column:
@@ -109,7 +115,7 @@ class Plan:
         for predicate in predicates:
             kept &= scalars.flags(self.value(predicate))
         rows = np.flatnonzero(kept)
-        return found if len(rows) == found.count else found.taken(rows, len(rows))
+        return found.same() if len(rows) == found.count else found.taken(rows, len(rows))
 
     def _sort(self, parent: Any, keys: Any) -> Relation:
         found = self.relation(parent["n"])
@@ -130,7 +136,7 @@ class Plan:
         found = self.relation(parent["n"])
         groups = Groups([found.column(name) for name in found.names], found.count)
         if not found.count:
-            return found
+            return found.same()
         rows = np.sort(groups.first)
         return found.taken(rows, len(rows))
 
@@ -179,9 +185,9 @@ class Plan:
     def window(self, func: Any, start: Any, end: Any, group_by: Any, order_by: Any) -> Column:
         """A function of the rows of a group."""
         name, _, *arguments = self.nodes[func["n"]]
-        count = self._count_of(func, group_by, order_by)
-        groups_key = tuple(one["n"] for one in group_by)
-        key = (groups_key, tuple(one["n"] for one in order_by), count)
+        relation = self._relation_of(func, group_by, order_by)
+        count = self.relation(relation).count
+        key = (relation, *(tuple(one["n"] for one in keys) for keys in (group_by, order_by)))
         if not order_by and name in IS_REDUCTION:
             groups = Groups([self.value(one) for one in group_by], count)
             return self.reduced(groups, name, arguments).take(groups.labels)
@@ -189,6 +195,8 @@ class Plan:
             groups = Groups([self.value(one) for one in group_by], count)
             self.orders[key] = windows.Ordered(groups, [self._sort_key(one) for one in order_by])
         ordered = self.orders[key]
+        if self.reads is not None and self.reads.is_last(key):
+            del self.orders[key]
         if name == "RowNumber":
             return windows.row_number(ordered)
         if name in ("Lag", "Lead"):
@@ -211,18 +219,18 @@ class Plan:
         offset = int(self.constant(value))
         return -offset if is_preceding else offset
 
-    def _count_of(self, *arguments: Any) -> int:
-        """The number of rows of the relation that these values are of."""
+    def _relation_of(self, *arguments: Any) -> int:
+        """The relation that these values are of."""
         for argument in arguments:
             for one in argument if isinstance(argument, list) else [argument]:
                 number = relation_of(self.nodes, one["n"])
                 if number is not None:
-                    return self.relation(number).count
+                    return number
         raise ValueError("a window over no relation")
 
     def _joinchain(self, first: Any, rest: Any, values: Any) -> Relation:
         base = self.relation(first["n"])
-        chain = Chain(self, first["n"], base.count)
+        chain = Chain(self, first["n"], base.count, self.reads)
         for link in rest:
             chain.join(*self.nodes[link["n"]][2:])
         return Relation(chain.count, {name: partial(chain.value, one) for name, one in values["d"]})

@@ -6,14 +6,15 @@ import numpy as np
 
 from kdissect.rules.plans import joins, scalars
 from kdissect.rules.plans.columns import Array, Column
-from kdissect.rules.plans.values import Context, Values, no_reduction, relation_of
+from kdissect.rules.plans.values import Context, Reads, Values, no_reduction, relation_of
 
 
 class Chain:
     """A chain of joins: for each row, the row of each relation in it, -1 for none."""
 
-    def __init__(self, plan: Context, first: int, count: int) -> None:
+    def __init__(self, plan: Context, first: int, count: int, reads: Reads | None = None) -> None:
         self.plan = plan
+        self.reads = reads
         self.count = count
         self.rows: dict[int, Array | None] = {first: None}  # None: all, in order
         self.made: dict[int, Column] = {}
@@ -23,6 +24,8 @@ class Chain:
         number = argument["n"]
         if number not in self.made:
             self.made[number] = Values(self.plan, self._field, self.value, no_reduction).of(number)
+        if self.reads is not None and self.reads.is_last((*self.rows, number)):
+            return self.made.pop(number)
         return self.made[number]
 
     def _field(self, relation: int, name: str) -> Column:

@@ -1,6 +1,8 @@
 """Values of a plan's nodes over the rows of a relation, of groups, or of a chain of joins."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -24,20 +26,51 @@ RELATIONS: Final = frozenset((
 ))  # fmt: skip
 
 
+class Reads:
+    """Reads of each value and column of a plan, to let it go after the last one.
+
+    They are counted over tables without rows, and counted down over others. That decides what is
+    kept, never what a value is: one that is read once more is computed again.
+    """
+
+    def __init__(self, expected: Mapping[Hashable, int] | None = None) -> None:
+        self.counts = Counter(expected or {})
+        self.step = 1 if expected is None else -1
+
+    def is_last(self, key: Hashable) -> bool:
+        """Note a read; return whether it was the last one."""
+        self.counts[key] += self.step
+        return self.counts[key] == 0
+
+
 class Relation:
     """Rows; `column` computes a column when it is first read."""
 
     def __init__(self, count: int, columns: Mapping[str, Callable[[], Column]]) -> None:
         self.count = count
         self.names = list(columns)
+        self.number = -1
+        self.reads: Reads | None = None
         self._makers = dict(columns)
         self._made: dict[str, Column] = {}
+
+    def counted(self, number: int, reads: Reads | None) -> "Relation":
+        """The same, with its reads noted under a number."""
+        if self.reads is None:
+            self.number, self.reads = number, reads
+        return self
 
     def column(self, name: str) -> Column:
         """A column with a value for each row."""
         if name not in self._made:
             self._made[name] = self._makers[name]().spread(self.count)
+        if self.reads is not None and self.reads.is_last((self.number, name)):
+            return self._made.pop(name)
         return self._made[name]
+
+    def same(self) -> "Relation":
+        """A relation of the same rows and columns."""
+        return Relation(self.count, {name: partial(self.column, name) for name in self.names})
 
     def taken(self, rows: Array, count: int) -> "Relation":
         """The relation of these rows."""
@@ -51,6 +84,7 @@ class Context(Protocol):
     """The plan that a node is of."""
 
     nodes: Sequence[Node]
+    reads: Reads | None
 
     def relation(self, number: int) -> Relation:
         """The relation of a node."""
