@@ -1,7 +1,7 @@
-"""All tests. Their processes keep what they have compiled, even where the environment forbids it.
+"""All tests. Their processes keep compiled modules, even where the environment forbids it.
 
-Else each of the hundreds of processes that tests start would compile all modules that it imports:
-two seconds of processor time instead of a half.
+Otherwise each of the hundreds of processes that tests start would compile all modules that it
+imports: two seconds of processor time instead of half a second.
 """
 
 import os

@@ -78,7 +78,7 @@ class Conversation:
     is_v6: bool = False
     vlans: tuple[tuple[int, int], ...] = ()
 
-    # What is said.
+    # Steps that add packets.
 
     def client(self, *messages: bytes, gap_ns: int = STEP_NS) -> "Conversation":
         """The client sends each message in segments of MSS at most; the broker acknowledges."""
@@ -135,7 +135,7 @@ class Conversation:
         )
         return reused.open() if opened else reused
 
-    # What becomes of it on the wire and in the capture.
+    # Steps that change packets on the wire and in the capture.
 
     def lose(self, *numbers: int) -> "Conversation":
         """The capture lacks these packets, counted from 1."""
@@ -235,7 +235,7 @@ class Conversation:
     def vlan(self, tag: int) -> "Conversation":
         return replace(self, vlans=(*self.vlans, (0x8100, tag)))
 
-    # What comes out.
+    # Output.
 
     @property
     def client_bytes(self) -> bytes:
@@ -360,7 +360,7 @@ def conversation(
     has_acks: bool = True,
     is_v6: bool = False,
 ) -> Conversation:
-    """A conversation whose handshake is done."""
+    """A conversation after its handshake."""
     begun = Conversation((), (Streams(b"", b""),), client_isn, broker_isn, has_acks, is_v6)
     return begun.open()
 

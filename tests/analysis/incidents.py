@@ -12,7 +12,7 @@ import kdissect
 from tests.analysis.from_sidecars import tables_of_sidecar
 from tests.analysis.made_tables import MS, Row
 
-# Between a packet and what a client's callback, or the kernel at a process's end, makes of it.
+# Delay between a packet and the client's callback, or the kernel's record of a process's end.
 SLACK = 60 * MS
 # How long a Java agent's poll() waits at most before it is called again.
 POLL = 60 * MS

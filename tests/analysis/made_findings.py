@@ -20,7 +20,7 @@ NONE = Quantiles(None, None, None, None)
 
 
 def api(name: str, exchanges: int = 100, p99_ms: float = 1.0, **more: Any) -> ApiRow:
-    """An API whose answered requests took p99_ms, most of it work."""
+    """An API whose answered requests took p99_ms, most of it broker time."""
     p99 = round(p99_ms * MS)
     row = {
         "api": name, "api_key": 0, "versions": [12], "exchanges": exchanges, "with_errors": 0,

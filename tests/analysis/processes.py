@@ -9,7 +9,7 @@ Array = npt.NDArray[np.float64]
 
 
 def levels(random: np.random.Generator, seconds: int, memory_s: float) -> Array:
-    """A level for each second, of which after `memory_s` 37 % are left; standard deviation 1."""
+    """A level per second that decays to 37 % within `memory_s`; standard deviation 1."""
     kept = np.exp(-1 / memory_s)
     steps = random.normal(size=seconds) * np.sqrt(1 - kept * kept)
     level, found = random.normal(), np.empty(seconds)

@@ -31,7 +31,7 @@ class Tap:
             self.packets.append((START_NS + round(at_ms * MS), data))
 
     def findings(self, directory: Path, **how: Any) -> dict[str, Finding]:
-        """What is said of them, by id."""
+        """Texts about them, by id."""
         path = directory / "tap.pcap"
         packets = [Captured(data, time_ns) for time_ns, data in sorted(self.packets)]
         path.write_bytes(make_pcap(packets, magic=NANOSECONDS, link_type=1))

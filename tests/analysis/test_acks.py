@@ -150,7 +150,7 @@ def test_producers_are_grouped_by_chosen_columns(tmp_path: Path) -> None:
 
 
 def test_the_writer_of_a_real_cluster_waited_for_the_replica_of_each_partition() -> None:
-    """Packets 1314 and 1379: produced at 958.836 s, broker 2 asks for offset 3 at 959.434 s."""
+    """Packets 1314 and 1379: produced at 958.836 s; broker 2 fetches offset 3 at 959.434 s."""
     answer = kdissect.analyse("acks", CAPTURES / "cluster-4.3.1.pcapng", by=["client", "broker"])
     found = {
         (row["client"], row["broker"]): (row["follower"], row["replication_p50_ns"])

@@ -1,10 +1,10 @@
-"""Latency by the clients' own logs against kdissect's, for every request that they logged.
+"""Latency in the clients' own logs against kdissect's, for every request that they logged.
 
 A Java client logs a request before it writes it, and a response after it has read it, with times
-cut to whole milliseconds. The packets lie between: so what the client measured is never shorter
-than the exchange, but for the millisecond that was cut. What it is longer is the client's own time:
-to encode and write, and until its thread is woken and has read. On a loopback there is no network
-between, and the capture's clock is the client's.
+truncated to milliseconds. The packets lie in between, so the client's measurement is never shorter
+than the exchange, except for the truncated millisecond. The excess is the client's own time: to
+encode and write, and until its thread is woken and has read. On a loopback there is no network in
+between, and the capture has the client's clock.
 """
 
 from collections import Counter, defaultdict
@@ -141,7 +141,7 @@ def test_a_client_of_a_calm_machine_waited_two_milliseconds_longer() -> None:
 
 
 def test_it_is_the_same_for_long_and_short_exchanges() -> None:
-    """Long polls and a broker that stalled: what takes long is measured as right."""
+    """Long polls and a stalled broker: long times are measured accurately, too."""
     pairs = warm(CALM)
     long = [pair for pair in pairs if pair.seen_ns > 100 * MS]
     short = [pair for pair in pairs if pair.seen_ns <= 100 * MS]

@@ -1,4 +1,4 @@
-"""Clients and topology: who is there, with which software, and which topics they use."""
+"""Clients and topology: the clients, their software, and the topics they use."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from kdissect.errors import KdissectError
 from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
 
 CAPTURES = Path("captures")
-# Side-car's library → the name that its clients say, or are guessed to be.
+# Side-car's library → the name that its clients report, or that is guessed.
 SOFTWARE = {
     "java": "apache-kafka-java",
     "librdkafka": "confluent-kafka-python",
@@ -24,7 +24,7 @@ SOFTWARE = {
     "kafkajs": "kafkajs",
     "streams": "apache-kafka-java",
 }
-# Where all clients are told, and where brokers are too old for ApiVersions.
+# Where all clients report their software, and where brokers are too old for ApiVersions.
 TOLD = (
     "quickstart", "basics-0.10.2.2", "basics-0.11.0.3", "basics-1.1.1", "basics-2.4.1",
     "basics-2.8.2", "basics-4.0.1", "basics-4.3.1",

@@ -1,4 +1,4 @@
-"""Commits: what groups commit against what they were delivered."""
+"""Commits: committed offsets of groups against the records delivered to them."""
 
 from pathlib import Path
 from typing import Any

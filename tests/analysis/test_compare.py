@@ -124,7 +124,7 @@ def test_the_same_input_gives_the_same_answer(sides: tuple[Path, Path, Path]) ->
 
 
 def test_a_group_that_lacks_a_measure_is_compared_in_the_others(tmp_path: Path) -> None:
-    """Answers of which no work is known, as behind lost packets, have a latency all the same."""
+    """Responses without a known broker time, as after lost packets, still have a latency."""
     rows = made(1)
     unknown = [
         exchange(len(rows) + n, "Metadata", 5, n, client_id="one") | {"work_ns": None}
@@ -215,7 +215,7 @@ def test_parts_of_one_source(tmp_path: Path) -> None:
 
 
 def test_clients_of_the_same_time_are_compared_second_by_second(tmp_path: Path) -> None:
-    """Both have the same slow spells; one of them takes a fifth longer, whatever the second."""
+    """Both have the same slow spells; one of them takes a fifth longer, at any time."""
     random = np.random.default_rng(6)
     sent, latency = latencies(random, SECONDS, memory_s=10, a_second=20)
     names = random.choice(["one", "two"], len(sent))
@@ -356,7 +356,7 @@ def test_a_real_capture_made_slower_is_found_slower(quickstart: Path, tmp_path: 
 
 
 def test_versions_that_are_new_or_gone_are_those_that_the_brokers_logged() -> None:
-    """Group consumers of two releases: what clients could agree on with each broker."""
+    """Group consumers of two releases: the versions usable with each broker."""
     names = ("consumer-groups-4.0.1", "consumer-groups-4.3.1")
     logged = [versions_logged(name) for name in names]
     of_both = {api for api, _ in logged[0]} & {api for api, _ in logged[1]}

@@ -1,4 +1,4 @@
-"""Conditions over exchanges: what they leave out, what they do not, and who applies them."""
+"""Conditions over exchanges: what they filter, what they keep, and where they are applied."""
 
 from pathlib import Path
 

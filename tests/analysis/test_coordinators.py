@@ -91,16 +91,16 @@ def test_any_request_that_only_coordinators_answer_counts(api: str) -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        # Soon enough: 2 s, and 3 times what is usual.
+        # Soon enough: 2 s, and 3 times the usual interval.
         [*BEFORE, *beats(2, 2999)],
         [*beats(1, 0, 2000, 4000), *beats(2, 9999)],
-        # Too little is known of what is usual.
+        # Too few answers to know the usual interval.
         [*beats(1, 0, 500), *beats(2, 4500)],
         # Two clients of the name, or two groups: both brokers answered all the time.
         [*beats(1, 0, 500, 5000), *beats(2, 4500)],
-        # Another client, which had not asked before.
+        # Another client, without earlier requests.
         [*BEFORE, *beats(2, 4500, client="m-2")],
-        # The other broker has refused only, or is asked what any broker answers.
+        # The other broker only refused, or answered requests that any broker answers.
         [*BEFORE, *beats(2, 4500, error="NOT_COORDINATOR")],
         [*BEFORE, *beats(2, 4500, api="FindCoordinator")],
         [*BEFORE, *beats(2, 4500, outcome="unanswered")],

@@ -1,4 +1,4 @@
-"""Delivery and sequences: what producers risk and what came of it."""
+"""Delivery and sequences: the risks that producers took, and the outcomes."""
 
 from pathlib import Path
 from typing import Any

@@ -19,7 +19,7 @@ SHOWN = (
 
 
 class Served:
-    """Tables of what clients asked of brokers A and B for partition 0 of topic t."""
+    """Tables of client requests to brokers A and B for partition 0 of topic t."""
 
     def __init__(self, api: str = "Produce") -> None:
         self.api = api
@@ -121,7 +121,7 @@ def test_a_client_that_leaves_a_silent_broker_has_lost_it(tmp_path: Path) -> Non
 
 
 def unnamed(served: Served) -> Served:
-    """The last exchange does not name the partition: it goes on with a fetch session."""
+    """The last exchange does not name the partition: it continues a fetch session."""
     served.rows["partitions"].pop()
     return served
 

@@ -1,4 +1,4 @@
-"""Each rule: when it speaks, what it says, and when it is silent."""
+"""Each rule: when it applies, its sentence, and when it does not apply."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ SOME_LAG = {
     "group_id": "g", "topic": "t", "first_lag": 0, "last_lag": 500, "lag_time_ns": 10 * SECOND,
 }  # fmt: skip
 
-# Evidence, a row of it, and what is said.
+# Evidence, one row of it, and the sentence.
 SAID: list[tuple[str, Row, str, str, str]] = [
     ("failovers", {
         "access": "produce", "cause": "NOT_LEADER_OR_FOLLOWER", "old_broker": BROKER,
@@ -270,7 +270,7 @@ def test_a_short_capture_does_not_show_that_a_broker_is_gone() -> None:
         assert found == [severity]
 
 
-# The same rows, a little less of what makes them worth a word.
+# The same rows, slightly below the thresholds.
 NOT_SAID: list[tuple[str, Row]] = [
     ("commits", SHARED_AGAIN | {"redelivered": 9}),
     ("failovers", {"access": "replicate", "old_broker": BROKER, "cause": "FENCED_LEADER_EPOCH"}),
@@ -304,7 +304,7 @@ NOT_SAID: list[tuple[str, Row]] = [
     ("health", WHO | {"broker": BROKER, "refused": 2, "reconnects": 19, "reset_by_broker": 2}),
     ("health", WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9}),
     ("retries", WHOM | {"cause": "NOT_LEADER_OR_FOLLOWER", "batches": 4}),
-    # A broker that goes down closes what was idle for different times.
+    # A broker that goes down closes connections that were idle for different times.
     ("health", WHO | {"broker": BROKER, "closed_by_broker": 3, "idle_min_ns": 3 * SECOND,
                       "idle_max_ns": 5 * SECOND, "reconnects": 3, "exchanges": 9}),
     ("health", WHO | {"broker": BROKER, "closed_by_broker": 3, "idle_min_ns": 30 * MS,
@@ -592,7 +592,7 @@ def test_a_broker_that_answers_others_meanwhile_does_not_stall(silent_ns: int | 
 
 
 def test_a_broker_is_only_as_long_silent_as_it_works() -> None:
-    """A long poll waits as it asked to, and then for the broker."""
+    """A long poll waits as requested, and then for the broker."""
     poll = SAID[6][1] | {"api": "Fetch", "silent_ns": 1400 * MS, "latency_ns": 1400 * MS}
     assert judged(slowest=[poll])[0].numbers["silent_ns"] == 900 * MS
     assert ids(judged(slowest=[poll | {"work_ns": 400 * MS}])) == ["healthy"]
@@ -641,7 +641,7 @@ FOLLOWER = SAID[7][1]
 @pytest.mark.parametrize(
     ("worst", "other", "severity"),
     [
-        # Too few requests for a p99: what was seen, and no problem.
+        # Too few requests for a p99: the observed values, and no problem.
         ({"exchanges": 18, "slow": 1}, {}, WARNING),
         ({"exchanges": 7, "slow": 1}, {}, None),
         ({"exchanges": 3, "slow": 1}, {}, None),
@@ -700,7 +700,7 @@ def test_a_p99_of_few_requests_is_not_said() -> None:
         # Refused once; then the client goes to a leader that was not captured.
         ({"new_broker": None, "blackout_ns": None, "unfinished": 12, "failing_ns": 0}, None),
         ({"new_broker": None, "blackout_ns": None, "unfinished": 12, "failing_ns": 400 * MS}, None),
-        # It goes on trying, and nobody leads.
+        # Attempts continue, and there is no leader.
         ({"new_broker": None, "blackout_ns": None, "unfinished": 12, "failing_ns": 3 * SECOND},
          PROBLEM),
         ({"blackout_ns": 800 * MS}, WARNING),
@@ -1012,7 +1012,7 @@ def test_a_leader_may_be_slow_for_a_follower_that_was_not_captured(
 def test_a_broker_that_ends_connections_before_its_first_answer_turns_clients_away(
     resets: int, greetings: int, severity: str
 ) -> None:
-    """Then no listener is out of reach, and what has no answer is what was turned away."""
+    """Then no listener is unreachable, and the unanswered requests are those that were turned away."""
     row = WHO | {"broker": BROKER, "reset_by_broker": resets, "connections": resets,
                  "reconnects": 40, "life_p50_ns": MS, "exchanges": 20}  # fmt: skip
     look = seen(api("ApiVersions", 20, unanswered=greetings), api("Metadata", 11), health=[row])
@@ -1035,7 +1035,7 @@ def test_a_broker_that_ends_connections_before_its_first_answer_turns_clients_aw
     [
         ("GROUP_MAX_SIZE_REACHED", False, True),
         ("TOPIC_AUTHORIZATION_FAILED", False, True),
-        # Members that a broker which stalls forgets; and what is tried again.
+        # Members that a stalled broker drops, and retries.
         ("UNKNOWN_MEMBER_ID", False, False),
         ("REQUEST_TIMED_OUT", True, False),
     ],

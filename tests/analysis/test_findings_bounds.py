@@ -1,4 +1,4 @@
-"""Pages stay small and honest whatever names and numbers come from the wire."""
+"""Pages stay small and correct for any names and numbers from the wire."""
 
 import json
 import random
@@ -67,7 +67,7 @@ def test_names_are_truncated_with_the_number_of_omitted_characters() -> None:
 
 
 def mechanisms(count: int, size: int) -> bytes:
-    """A client asks to log in by mechanisms of large names, which are refused."""
+    """A client requests logins with mechanisms that have long names; they are refused."""
     talk = conversation()
     for number in range(1, count + 1):
         name = f"{number:05}" + "M" * size
@@ -118,7 +118,7 @@ def test_client_ids_of_any_size_do_not_fill_a_page(
 
 
 def hostile_topics() -> bytes:
-    """Topics, groups and members whose names are as long as Kafka's strings may be."""
+    """Topics, groups and members with names as long as Kafka's strings may be."""
     talk = conversation().client(request("Metadata", 1, 0)).broker(response("Metadata", 1, 0))
     for number in range(2, 40, 2):
         name = f"{number}" + "\x1b\n☃T" * 4000

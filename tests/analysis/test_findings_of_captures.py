@@ -1,4 +1,4 @@
-"""Summaries of the captures in the tree: what really happened, by their side-cars, is named."""
+"""Summaries of the committed captures name the incidents that their side-cars describe."""
 
 import json
 import re

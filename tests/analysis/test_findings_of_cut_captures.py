@@ -1,6 +1,6 @@
-"""A capture cut by a snaplen has no problem and no warning that the whole capture does not have.
+"""A capture cut by a snaplen has no problem or warning that the whole capture does not have.
 
-Notices describe what is usual in what was captured. What the cut itself brings is declared.
+Notices describe typical values of the captured part. Consequences of the cut itself are declared.
 """
 
 import random
@@ -18,12 +18,12 @@ from tests.seeds import SEED
 
 SMALLEST, LARGEST = 54, 300  # bytes; see tests/recovery/test_snaplens.py
 NANOSECONDS = 0xA1B23C4D
-# What a cut brings: that bytes are missing, and that no message can be made out of the rest. The
-# file that is written has no TLS secrets.
+# Consequences of the cut: bytes are missing, and no message can be made of the rest. The written
+# file has no TLS secrets.
 OF_CUTS = frozenset((
     "capture-loses-packets", "no-kafka", "not-asked", "messages-undecoded", "connections-encrypted",
 ))  # fmt: skip
-# Brokers that stand still, or seem to when a long poll is taken for their own time.
+# Brokers that stall, or seem to when a long poll is counted as broker time.
 STALLING = ("quickstart.pcapng", "retries-2.8.2.pcapng")
 DRAWN = 3  # captures of a quick run
 

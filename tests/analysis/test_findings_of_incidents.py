@@ -1,4 +1,4 @@
-"""Staged incidents: the summary names the cause, by what the side-cars say was done."""
+"""Staged incidents: the summary names the cause that the side-car documents."""
 
 from pathlib import Path
 

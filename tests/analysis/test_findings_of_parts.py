@@ -1,7 +1,7 @@
-"""A part of a capture says nothing that the whole does not say, but of the capture itself.
+"""A part of a capture has no finding that the whole does not have, except about the capture itself.
 
-The whole says what it finds, and what a cause that it finds explains: where the cause is not in the
-part, its symptoms are told as what they are. Symptoms that name a cause of their own are not among
+The whole has its findings, and the symptoms that they explain: where the cause is missing in the
+part, its symptoms are reported as such. Symptoms that name a cause of their own are not among
 those.
 """
 
@@ -26,15 +26,15 @@ OF_CAPTURE = frozenset((
 ))  # fmt: skip
 # Of these the sentence names a cause: it is false where the whole knows another.
 CAUSES = frozenset(("broker-stalls", "broker-slow", "network-makes-p99"))
-# What a finding is about; lists in a part have some of those in the whole.
+# The subjects of a finding; lists in a part contain some of those in the whole.
 ENTITIES = ("broker", "group", "transaction", "error")
 LISTS = ("clients", "client_ips", "brokers", "apis")
 # A warning of these leaves open whether the broker or a follower is the cause: it is true where the
 # whole, which has the followers, knows the follower, or that one was lost.
 UNDECIDED = frozenset(("broker-stalls", "broker-slow"))
 OF_FOLLOWERS = frozenset(("produce-latency-slow-follower", "failover-blackout"))
-# Where no Kafka was captured these connections are named as what they are; the whole does not know
-# whether they are a broker's.
+# Without captured Kafka these connections are reported as they are; the whole does not know whether
+# they are a broker's.
 OF_OTHERS = "broker-refuses-connections"
 CONNECTIONS = 2  # drawn of each capture
 
@@ -64,7 +64,7 @@ def whole(name: str) -> tuple[Finding, ...]:
 
 
 def is_known(finding: Finding, known: Finding) -> bool:
-    """Return whether the whole says it, about the same and no less bad."""
+    """Return whether the whole has it, about the same, with the same severity or a higher one."""
     if finding.id != known.id:
         return False
     if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):

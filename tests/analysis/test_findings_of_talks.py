@@ -1,4 +1,4 @@
-"""Sentences that were false once, from packets: what is true, nearly true, and false."""
+"""Sentences that were once false, made from packets: true, nearly true, and false cases."""
 
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,7 @@ def test_a_join_that_is_refused_waited_for_no_member(
 def test_a_long_poll_is_no_work_of_the_broker_however_it_ends(
     error: int, took_ms: float, said: dict[str, str], tmp_path: Path
 ) -> None:
-    """What is longer than the client wanted to wait, without an error, is the broker's."""
+    """Time beyond the wait that the client asked for, without an error, is the broker's."""
     tap = Tap()
     reader = Talk(tap, "reader", 1)
     for number in range(30):
@@ -187,7 +187,7 @@ def test_a_long_poll_is_no_work_of_the_broker_however_it_ends(
 def generation(
     leader: Talk, number: int, at_ms: float, names: tuple[str, ...], beats_until_ms: float
 ) -> None:
-    """A generation of a group whose first member leads it, joined at `at_ms`."""
+    """A generation of a group whose first member is its leader, joined at `at_ms`."""
     join = {"group_id": "crew", "member_id": names[0], "protocol_type": "consumer"}
     members = [{"member_id": name, "metadata": b""} for name in names]
     led = {"generation_id": number, "leader": names[0], "member_id": names[0],

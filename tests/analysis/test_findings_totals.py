@@ -76,7 +76,7 @@ def test_counts_beyond_the_engines_memory_are_lower_bounds(
     def fails(_: str) -> str:
         raise duckdb.OutOfMemoryException("no room")
 
-    monkeypatch.setattr(planned, "MOST_ROWS", 0)  # else DuckDB is not asked
+    monkeypatch.setattr(planned, "MOST_ROWS", 0)  # otherwise DuckDB is not queried
     monkeypatch.setattr(executor, "whole_query", fails)
     found = told(capsys, str(logins))
     assert found["numbers"] == {"logins": ROWS + 1, "is_at_least": True}

@@ -14,7 +14,7 @@ WINDOW = {"window": SECOND}
 
 
 class Wire:
-    """Exchanges about partition 0 of topic t, told in turn."""
+    """Exchanges about partition 0 of topic t, one after the other."""
 
     def __init__(self) -> None:
         self.exchanges: list[Row] = []
@@ -100,7 +100,7 @@ def test_lag_of_a_consumer_that_died_goes_on_growing(tmp_path: Path) -> None:
 
 
 def test_uncaptured_ends_are_null(tmp_path: Path) -> None:
-    # Nothing committed; nobody said where the partition ends; nothing of what waits was seen.
+    # Nothing committed; the end of the partition is unknown; none of the waiting records was seen.
     assert chosen(Wire().fetch(1, 3, 9, group="g").rows(tmp_path), "lag", "undelivered") == [
         (None, 6)
     ]

@@ -39,7 +39,7 @@ def kept(capture: Path, limit: int = 1 << 30) -> Iterator[KeptTables]:
 
 
 def typed(rows: list[Any]) -> list[list[tuple[str, type, Any]]]:
-    """Rows of which 1, 1.0 and True are not equal."""
+    """Rows in which 1, 1.0 and True are not equal."""
     return [[(name, type(value), value) for name, value in row.items()] for row in rows]
 
 

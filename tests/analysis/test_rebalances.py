@@ -20,7 +20,7 @@ ERRORS = {
 
 
 class Story:
-    """Exchanges and events of members in the order in which they are told, 1 ms each."""
+    """Exchanges and events of members in the given order, 1 ms each."""
 
     def __init__(self) -> None:
         self.exchanges: list[Row] = []
@@ -51,7 +51,7 @@ class Story:
         return self
 
     def generation(self, at_s: float, number: int, **held: str) -> "Story":
-        """All members join at `at_s`, and have what they hold 10 ms later."""
+        """All members join at `at_s`, and have their assignments 10 ms later."""
         for who in held:
             self.tell(at_s, who, JOIN, "join", 5, generation=number, protocol="range")
         for who, assignment in held.items():
@@ -105,12 +105,12 @@ def test_silent_member_had_a_session_timeout(tmp_path: Path) -> None:
     assert chosen([row], "cause", "client_id", "lost", "members_before", "members") == [
         ("session timeout", "bob", 1, 2, 1)
     ]
-    # Nobody read t:1 from bob's last packet until ann had it.
+    # t:1 was not read between bob's last packet and its assignment to ann.
     assert row["stopped_ns"] == 45_110 * MS
 
 
 def test_member_that_leaves_during_a_rebalance_did_not_vanish(tmp_path: Path) -> None:
-    """Carl knocks, ann leaves; bob is told, and leaves in place of joining."""
+    """Carl joins, ann leaves; bob learns of it, and leaves instead of joining."""
     story = Story().generation(0, 1, ann="t:0", bob="t:1")
     for who in ("bob", "ann"):
         story.tell(1, who, JOIN, "join", 5, generation=2, protocol="range")
@@ -209,7 +209,7 @@ def test_a_static_member_of_the_new_protocol_regains_its_partitions(tmp_path: Pa
     [
         # Nothing is known of the others: one of them may have read it meanwhile.
         ({}, 10 * MS),
-        # Nor did it stand still where the leader assigned it to another member.
+        # Nor did it stall where the leader assigned it to another member.
         ({"ann-id": "t:0", "bob-id": "t:1"}, 10 * MS),
         # The leader assigned it to no member.
         ({"ann-id": "t:0"}, 4010 * MS),

@@ -1,4 +1,4 @@
-"""Retries: tries of one batch found by sequence or by checksum, and what came of them."""
+"""Retries: attempts of one batch found by sequence or checksum, and their outcomes."""
 
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ def test_errors_say_whether_they_may_be_retried(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("release", ["2.8.2", "4.3.1"])
 def test_producers_say_they_waited_as_long(release: str) -> None:
-    """The broker hung for 2 s twice; each client says when it sent and when it was told."""
+    """The broker hung for 2 s twice; each client logs when it sent and when it got the response."""
     sidecar = tables_of_sidecar(f"retries-{release}")
     rows = kdissect.analyse("retries", f"captures/retries-{release}.pcapng").to_arrow().to_pylist()
     assert len(rows) == 4

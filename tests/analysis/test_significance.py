@@ -52,7 +52,7 @@ def test_two_halves_of_the_same_process_differ_at_the_stated_rate(memory_s: floa
     # 5 % of 200 trials are 10; three standard errors more are 19.
     assert max(rates.values()) <= 0.095, rates
     assert sum(rates.values()) / 3 <= 0.07
-    assert naive > 0.5  # what takes exchanges for independent is wrong more often than right
+    assert naive > 0.5  # treating exchanges as independent is wrong more often than right
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_neighbours_that_are_alike_widen_the_spread() -> None:
 
 
 def test_false_discovery_is_that_of_benjamini_and_hochberg() -> None:
-    # The example of their paper (1995), table 1, of which four are found at 0.05.
+    # The example of their paper (1995), table 1; four of them are found at 0.05.
     p = [
         0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
         0.5719, 0.6528, 0.7590, 1.0000,

@@ -1,7 +1,7 @@
-"""Brokers that stalled, staged with real ones: the analyses say which, and who waited.
+"""Brokers that stalled, staged with real ones: the analyses name them and the waiting clients.
 
 Bounds come from the side-cars: when the operator acted, when records were sent and acknowledged by
-the clients' clocks, which are the clock of the capture, too.
+the clients' clocks, which are also the clock of the capture.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ def lagging(tmp_path_factory: pytest.TempPathFactory) -> Incident:
 
 
 def held_up(incident: Incident, records: list[Row]) -> list[Row]:
-    """The records that a paused broker held up: sent before a pause was over, answered after."""
+    """The records that a paused broker delayed: sent before the end of a pause, answered after it."""
     ends = [pause["start_ns"] + PAUSE_NS for pause in incident.told["pauses"]]
     return [
         record
@@ -100,7 +100,7 @@ def test_the_slowest_work_is_all_of_the_leader_that_stood_still(slow_leader: Inc
     assert len(held) == 3
     found = Counter((row["api"], row["broker"]) for row in slowest)
     assert found == {("Produce", broker(3)): 3, ("Fetch", broker(3)): 3}
-    # What a fetch had asked for, half a second, is not the broker's fault.
+    # The wait that a fetch requested, half a second, is not the broker's fault.
     assert all(row["work_ns"] > PAUSE_NS / 2 - 100 * MS for row in slowest)
 
 

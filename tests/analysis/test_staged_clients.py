@@ -21,7 +21,7 @@ from tests.analysis.made_tables import MS, SECOND, Row
 
 
 class TestTransactions:
-    """A producer killed within a transaction, a zombie that is fenced, and those who wait."""
+    """A producer killed within a transaction, a fenced zombie, and the clients that wait."""
 
     NAME = "incident-hanging-transaction-4.3.1"
 
@@ -108,7 +108,7 @@ class TestTransactions:
             assert least + 1 <= stuck["end_offset"] <= most + 1
             assert stuck["committed_offset"] == began["offset"]
             assert stuck["undelivered"] == stuck["lag"] == stuck["end_offset"] - began["offset"]
-            # It has been told of all but the records of its last long poll of 500 ms.
+            # It has received all but the records of its last long poll of 500 ms.
             assert stuck["lag"] - 3 <= stuck["held_back"] <= stuck["lag"]
             assert free["lag"] <= 1 < 9 <= free["held_back"]
             waited = start + SECOND - began["sent_ns"]
@@ -129,7 +129,7 @@ class TestTransactions:
 
 
 class TestThrottling:
-    """Quotas of clients, and for how long the broker held them back."""
+    """Quotas of clients, and for how long the broker throttled them."""
 
     @pytest.mark.parametrize(("client", "api"), [("hasty-writer", 0), ("hasty-reader", 1)])
     def test_throttling_matches_the_brokers_log(self, client: str, api: int) -> None:
@@ -150,7 +150,7 @@ class TestThrottling:
         name = "throttling-1.1.1"
         rows = answer("latency", name, by=["client"], of="service", where="throttle_ms > 0")
         (row,) = (row for row in rows if row["client"] == client)
-        # They log the time that an answer was held, a few milliseconds more than they say.
+        # They log how long a response was delayed, a few milliseconds more than it states.
         told = self.of_client(name, client)["throttle_max_ms"]
         logged = max(self.logged(name, client, api))
         assert logged - 6 < told <= logged
@@ -186,8 +186,8 @@ class TestThrottling:
             if (row["client_id"], row["api"]) == (quota["client_id"], "Produce")
         ]
         row = self.of_client(name, quota["client_id"])
-        # The rate is over the last eleven samples of a second, the first of which has begun: until
-        # it is the quota again, so many seconds have to pass.
+        # The rate covers the last eleven samples of a second, the first of which has begun: until
+        # it is back at the quota, so many seconds have to pass.
         seconds = sum(sizes) / quota["limit"]
         assert seconds - 11 < row["throttle_max_ms"] / 1000 < seconds - 10
 
@@ -199,7 +199,7 @@ class TestUpgrade:
 
     @staticmethod
     def succeeded(name: str) -> set[str]:
-        """Sessions that did all they were told."""
+        """Sessions that did everything they should."""
         failed = {row["session"] for row in truth(name)["errors"]}
         calls = [
             row for row in truth(name)["operations"] if row["operation"] in ("produce", "poll")
@@ -271,7 +271,7 @@ class TestCommits:
         self, group: str, rhythm: str, lost: int
     ) -> None:
         done, given = self.offsets("processed", group, 1), self.offsets("consumed", group, 2)
-        # Nobody worked on what is between: the wire cannot know, but it has what made it so.
+        # The time in between has no work: the wire cannot show it, but it shows the cause.
         assert given[0] - (done[-1] + 1) == lost
         assert self.committed(group)[-1] == given[0]
         row = self.rows()[group]

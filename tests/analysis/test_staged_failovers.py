@@ -48,7 +48,7 @@ def test_a_killed_leader_is_a_blackout_until_another_leads(killed: Incident) -> 
     assert abs(row["started"].value - failed["sent_ms"] * MS) < 10 * MS
     seen = succeeded - failed["sent_ms"]
     assert -MS < seen * MS - row["blackout_ns"] < CLIENT_NS
-    # Nobody leads before the session is over: 3 s after a heartbeat, two a second.
+    # There is no leader before the session times out: 3 s after a heartbeat, two a second.
     first_success = row["started"].value + row["blackout_ns"]
     assert first_success > kill["start_ns"] + 2500 * MS
 

@@ -46,7 +46,8 @@ class TestRebalances:
         assert row["moved_partitions"] == " ".join(f"{topic}:{each}" for topic, each in lost)
         kill = operation(self.KILLED, victim, "kill")
         timeout = session_s * SECOND
-        # The session began anew with the last heartbeat; the survivor is told at its own next one.
+        # The session restarted with the last heartbeat; the survivor learns of it at its own next
+        # one.
         assert kill["start_ns"] - HEARTBEAT + timeout < row["start"].value
         assert row["start"].value < kill["end_ns"] + timeout + HEARTBEAT + BROKER_TIMER
         taken = assigned(self.KILLED, survivor)[-1]
@@ -115,7 +116,7 @@ class TestRebalances:
         assert chosen(rows, *columns) == [
             ("slow-java", "max poll exceeded", too_slow, "emptied", 0),
             ("slow-java", "join", "consumer pro-actively leaving the group", "complete", 1),
-            # Neither librdkafka nor the new protocol says why.
+            # Neither librdkafka nor the new protocol states the reason.
             ("slow-librdkafka", "leave", None, "emptied", 0),
             ("slow-librdkafka", "join", None, "complete", 1),
             ("slow-new", "leave", None, "emptied", 0),
@@ -165,7 +166,7 @@ class TestRebalances:
         added = operation(self.CHANGES, "admin-java", "create_partitions", turn)
         made = operation(self.CHANGES, "admin-java", "create_topics", turn * 2 + 1)
         for row, change in ((partitions, added), (topic, made)):
-            # Metadata may be 500 ms old, and a heartbeat says so.
+            # Metadata may be 500 ms old; heartbeats carry it.
             latest = change["end_ns"] + 500 * MS + HEARTBEAT
             assert change["start_ns"] < row["start"].value < latest
         closed = operation(self.CHANGES, f"{group}-2", "close")
@@ -181,7 +182,7 @@ class TestRebalances:
         for group in {row["group_id"] for row in self.rows_of(name)}:
             before: dict[str, str] = {}
             for row, following in pairwise(self.of_group(name, group)):
-                # Members are told until the next begins, or for a little longer.
+                # Members are counted until the next begins, or for a little longer.
                 end = max(row["end"].value + SLACK, following["start"].value)
                 after = held(name, group, end, owners)
                 moved = [place for place, who in after.items() if before.get(place, who) != who]
@@ -221,7 +222,7 @@ class TestLag:
             assert row["committed_offset"] == commit["offset"]
             assert least <= row["end_offset"] <= most
             assert row["lag"] == row["end_offset"] - row["committed_offset"]
-            # The last that was heard in the window is a record, one is produced every 200 ms.
+            # The last event in the window is a record; one is produced every 200 ms.
             waited = end - waiting["sent_ns"]
             assert waited - 200 * MS - SLACK < row["lag_time_ns"] < waited
         assert [row["lag"] for row in busy] == sorted({row["lag"] for row in busy})

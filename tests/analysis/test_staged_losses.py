@@ -1,7 +1,7 @@
-"""Answers and packets that were lost on purpose: what was written twice, what the network makes.
+"""Responses and packets that were lost on purpose: duplicate writes, and the network's share.
 
 Bounds come from the side-cars: when the operator acted, when records were sent and acknowledged by
-the clients' clocks, which are the clock of the capture, too.
+the clients' clocks, which are also the clock of the capture.
 """
 
 from collections import Counter
@@ -82,7 +82,7 @@ def test_health_gives_the_share_of_p99_due_to_a_lossy_network(lossy: Incident) -
     before, during = rows["sensor-before"], rows["sensor-during"]
     assert (before["troubled"], before["retransmitted_segments"], before["network"]) == (0, 0, 0)
     assert during["lost_bytes"] > 0
-    # The broker's own log says what it took for the same requests: the rest is the network's.
+    # The broker's own log has its time for the same requests: the rest is the network's.
     broker_ns = {
         client: percentile(
             [

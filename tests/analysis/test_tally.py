@@ -1,4 +1,4 @@
-"""Tallies beside what Python counts in the same rows."""
+"""Tallies against counts of the same rows in plain Python."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def lists(of: Tally) -> list[object]:
 
 
 def exact(times: Sequence[int], share: float) -> float:
-    """By numpy; of two halves, whose difference fits an int64."""
+    """By numpy, of two halves, whose difference fits an int64."""
     return float(np.quantile(np.array(sorted(times), np.float64), share))
 
 

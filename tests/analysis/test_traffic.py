@@ -61,7 +61,7 @@ def test_a_topic_is_produced_fetched_and_replicated(tmp_path: Path) -> None:
 
 
 def test_racks_are_those_that_consumers_say(tmp_path: Path) -> None:
-    """A follower says none, and is known by its replica id whatever it calls itself."""
+    """A follower has no client id here; it is recognized by its replica id under any name."""
     exchanges = [
         exchange(1, "Fetch", client_id="c", rack_id="east"),
         exchange(2, "Fetch", client_id="d", rack_id="west"),

@@ -1,4 +1,4 @@
-"""Transactions: from the first request that adds to one to what ends it."""
+"""Transactions: from the first request that adds to one to the request that ends it."""
 
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def test_without_the_coordinator_the_outcome_of_a_transaction_is_unknown(tmp_pat
     assert [row[:2] for row in steps.shown(tmp_path)] == [("aborted", 6000 * MS)]
     late = Steps().add(2, "Produce").mark(13, offset=3, written_s=8)
     assert [row[0] for row in late.shown(tmp_path, timeout=5000 * MS)] == ["ended"]
-    # A leader asks the coordinator on the producer's behalf.
+    # A leader sends the coordinator's request on the producer's behalf.
     open_ = Steps().add(1, "AddPartitionsToTxn", client_id="AddPartitionsManager-client-1")
     open_.add(2, "Produce").add(90, "Metadata", transactional_id=None)
     assert [row[0] for row in open_.shown(tmp_path)] == ["open"]

@@ -1,4 +1,4 @@
-"""Upgrade: who breaks on another release, and why it is said."""
+"""Upgrade: the clients that break on another release, and the reasons given."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_client_that_does_not_ask_for_versions_breaks(tmp_path: Path) -> None:
     ("ends", "refused"),
     [
         ({"ended_by": "broker"}, 1),
-        ({"ended_by": "broker", "rst_by": "client"}, 1),  # whose data came too late
+        ({"ended_by": "broker", "rst_by": "client"}, 1),  # their data came too late
         ({"ended_by": "client"}, 0),
         ({"ended_by": "client", "rst_by": "broker"}, 0),
         ({}, 0),  # the capture ends
@@ -242,7 +242,7 @@ def test_versions_unknown_to_a_release_may_break_some_clients(
 
 
 def test_a_client_that_negotiated_before_the_capture_may_not_again(tmp_path: Path) -> None:
-    """kafka-python 1.4 asks for versions on its first connection, which asks for metadata too."""
+    """kafka-python 1.4 requests versions on its first connection, and metadata on the same one."""
     exchanges = [call(1, "Produce", 2)]
     (alone,) = judged(tmp_path, exchanges=exchanges, connections=[whole(1, 1)])
     assert alone[3:] == (
@@ -316,7 +316,7 @@ def test_libraries_that_work_with_kafka_4_never_break_on_older_brokers(name: str
     breaking = {
         library.get(row["client_id"], "tools") for row in rows if row["verdict"] == "breaks"
     }
-    # kafka-python was told the release of its brokers, and the tools speak one version.
+    # kafka-python was configured with its brokers' release, and the tools use one version.
     assert breaking <= {"kafka_python@1.4.7", "tools"}
     assert {row["verdict"] for row in rows} <= set(VERDICTS)
     if name == "old-formats-2.4.1":
@@ -336,11 +336,11 @@ def overview(tmp_path: Path, to: str = "4.0", **rows: Any) -> tuple[str, list[tu
 def test_answer_begins_with_breaking_clients_and_advice(tmp_path: Path) -> None:
     java = {"client_software_name": "apache-kafka-java", "client_software_version": "2.4.0"}
     exchanges = [
-        call(1, "Produce", 2), call(2, "Fetch", 3), call(3, "Metadata", 5),  # c1 asks for none
+        call(1, "Produce", 2), call(2, "Fetch", 3), call(3, "Metadata", 5),  # c1 requests none
         call(4, "Fetch", 16, 2), call(5, "Metadata", 12, 2),  # c2 is fine
         call(6, "JoinGroup", 1, 3), call(7, "Metadata", 5, 3),  # c3 is of an old release
         call(8, "UpdateMetadata", 6, 4), call(9, "Vote", 0, 5),  # brokers are no clients
-        call(10, "Fetch", 3, 6),  # not known whether it asks
+        call(10, "Fetch", 3, 6),  # unknown whether it requests them
     ]  # fmt: skip
     connections = [
         whole(1, 3), whole(2, 2, **java), whole(3, 2), whole(4, 1), whole(5, 1),

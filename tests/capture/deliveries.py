@@ -27,7 +27,7 @@ def byte_by_byte(data: bytes) -> list[bytes]:
 
 
 def cut_at(data: bytes, cuts: list[int]) -> list[bytes]:
-    """The data cut at the given places, which need be neither sorted nor within it."""
+    """The data cut at the given places, in any order; places outside it are allowed."""
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     return [data[start:end] for start, end in pairwise(edges)]
 
@@ -37,7 +37,7 @@ CUTS = st.lists(st.integers(0, 1 << 16), max_size=20)
 
 
 class CountedBytes(bytes):
-    """Counts the bytes that `find` passes over, where it is not compiled to something faster."""
+    """Counts the bytes that `find` scans, where it is not compiled to something faster."""
 
     searched = 0
 

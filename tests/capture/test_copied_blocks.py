@@ -115,7 +115,7 @@ def test_every_kind_of_packet_block_is_copied(order: str, tmp_path: Path) -> Non
     assert [read_options(content, 8, "<") for content in described] == [
         [Option(2, b"eth0")],
         [Option(2, b"any"), Option(9, b"\x94"), Option(14, struct.pack("<q", -5))],
-        # Of the Simple Packet Block, whose time is that of the packet before.
+        # Of the Simple Packet Block, whose time is that of the previous packet.
         [Option(2, b"eth0"), Option(9, b"\x09")],
     ]
 

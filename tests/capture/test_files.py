@@ -44,7 +44,7 @@ def read(sources: Source | list[Source], chunk_size: int = 1 << 20) -> list[Give
 
 
 def at(*seconds: float) -> list[Captured]:
-    """Packets at these seconds after the start, which say so."""
+    """Packets at these seconds after the start; their payload names the second."""
     return [Captured(b"%g" % second, START_NS + int(second * SECOND_NS)) for second in seconds]
 
 

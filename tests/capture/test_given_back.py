@@ -82,6 +82,6 @@ def test_rows_do_not_depend_on_the_pieces_that_a_capture_is_read_in(
     assert whole.keys() == pieces.keys()
     for table in whole:
         one, other = whole[table].to_pylist(), pieces[table].to_pylist()
-        if table == "problems":  # their order says when they were drained
+        if table == "problems":  # their order shows when they were drained
             one, other = sorted(one, key=repr), sorted(other, key=repr)
         assert one == other, (table, SEED)

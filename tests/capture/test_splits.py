@@ -57,7 +57,7 @@ def whole(paths: Path | Sequence[Path], chunk_size: int = CHUNK_SIZE) -> Content
 
 
 def from_splits(splits: Iterable[Split], chunk_size: int = CHUNK_SIZE) -> Content:
-    """Output of the splits, each read from what another process would get."""
+    """Output of the splits, each read from the context that another process would get."""
     content = Content([], [], [])
     for split in splits:
         copy = pickle.loads(pickle.dumps(split))  # noqa: S301  # what was just made
@@ -79,7 +79,7 @@ def outcome(read: Callable[[], Content]) -> Content | tuple[type[CaptureError], 
 
 
 def many_kinds(order: str) -> bytes:
-    """Two sections with all that one packet can depend on of what comes before it."""
+    """Two sections with everything before a packet that it can depend on."""
     units = START_NS // 1000
     blocks = [
         make_section_header(order),
@@ -153,7 +153,7 @@ def test_splits_of_every_kind_of_file_are_the_whole(
     ),
     size=st.integers(1, 1500),
 )
-@example(changes=[(32, 1, b"d")], size=1)  # a block said to end behind the next good one
+@example(changes=[(32, 1, b"d")], size=1)  # a block that claims to end after the next good one
 def test_splits_of_damaged_files_are_the_whole(
     tmp_path: Path, name: str, changes: list[tuple[int, int, bytes]], size: int
 ) -> None:

@@ -105,7 +105,7 @@ def make_pcapng(
 ) -> bytes:
     """A pcapng file of one section with one interface and Enhanced Packet Blocks.
 
-    `resolution` is the if_tsresol byte that stands for `units_per_second`.
+    `resolution` is the if_tsresol byte for `units_per_second`.
     """
     written = [make_section_header(order)]
     written.append(make_interface_block(order, link_type, resolution=resolution))

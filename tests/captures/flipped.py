@@ -1,7 +1,7 @@
-"""Exchanges with credentials, each with one byte of a header changed, and all that is said of them.
+"""Exchanges with credentials, each with one changed header byte, and all output about them.
 
-The frames are those of captures and of `secret_conversations`, alone on a connection, or between
-exchanges that are as they should be.
+The frames are those of captures and of `secret_conversations`, alone on a connection or between
+intact exchanges.
 """
 
 import io
@@ -47,12 +47,12 @@ RAW_LOGINS = {
     "GSSAPI": [KERBEROS, KERBEROS],
 }  # fmt: skip
 HEX = re.compile(rb"(?:[0-9a-fA-F]{2}\s?\s?){8,}")
-# A row of a hex dump: its bytes, without its offset and what they are in ASCII.
+# A row of a hex dump: its bytes, without the offset and the ASCII column.
 DUMP_ROW = re.compile(rb"\n *[0-9a-f]{8}  ((?:[0-9a-f]{2} *){1,16}).*")
 
 
 class Talk(NamedTuple):
-    """Frames without their sizes that one side sent after the other, and what is secret of them.
+    """Frames without their sizes, sent by one side in turn, and their secret parts.
 
     `changed` is the number of the frame that is to be changed.
     """
@@ -98,7 +98,7 @@ def around(frames: Sequence[bytes], known: set[bytes], before: Sequence[bytes] =
 
 
 def raw_logins() -> Iterator[Talk]:
-    """Logins whose tokens come without headers, after SaslHandshake v0: it or a size is changed."""
+    """Logins with tokens without headers, after SaslHandshake v0: the token or a size is changed."""
     for mechanism, tokens in RAW_LOGINS.items():
         asked = request("SaslHandshake", 0, 3, mechanism=mechanism)[SIZE_FIELD:]
         answer = response("SaslHandshake", 0, 3)[SIZE_FIELD:]
@@ -109,7 +109,7 @@ def raw_logins() -> Iterator[Talk]:
 
 
 def changes(talk: Talk) -> list[tuple[int, int]]:
-    """Each place in the size and header of the frame, and what a change would XOR there."""
+    """Each position in the size and header of the frame, with the XOR mask of a change there."""
     is_request, frame = talk.frames[talk.changed]
     end = min(len(frame), header_size(frame) if is_request else RESPONSE_HEADER)
     places = [(at - SIZE_FIELD, 1 << bit) for at in range(SIZE_FIELD) for bit in range(8)]
@@ -171,7 +171,7 @@ class Search:
         self.raw = alternatives(parts)
 
     def said_anyway(self, talk: Talk) -> set[bytes]:
-        """The parts that are in what is said of a talk without any change."""
+        """The parts that occur in the output for an unchanged talk."""
         if talk not in self.known:
             texts = (text for _, text in said(changed(talk, -1, 0)))
             self.known[talk] = {part for text in texts for part in self.found(text)}
@@ -199,7 +199,8 @@ def alternatives(texts: Iterable[bytes]) -> re.Pattern[bytes]:
 def leaks(talk: Talk, at: int, value: int, search: Search) -> dict[str, set[bytes]]:
     """Parts of secrets in the output for a changed talk.
 
-    A part that is also said of the talk as it is, is one of a word that is no secret.
+    A part that also occurs in the output for the unchanged talk belongs to a word that is no
+    secret.
     """
     found: dict[str, set[bytes]] = {}
     for name, text in said(changed(talk, at, value)):

@@ -1,7 +1,7 @@
-"""Credentials in captures, found without the code that hides them, and the forms they may take.
+"""Credentials in captures, found without the code that hides them, and their possible forms.
 
-From side-cars: what the clients were told. From the bytes of the capture: what SASL and SCRAM say
-in ASCII. From bodies read as they are: fields of the schema's list.
+From side-cars: the clients' configuration. From the bytes of the capture: SASL and SCRAM tokens in
+ASCII. From bodies decoded as they are: fields in the schema's list.
 """
 
 import base64
@@ -27,7 +27,7 @@ IN_BYTES = (
 )
 SETTINGS = ("sasl_plain_password", "sasl.password", "password", "token", "hmac")
 CREDENTIAL_FIELDS = {"hmac", "salt", "salted_password", "auth_bytes"}
-# RFC 7628, 3.2.2: why OAUTHBEARER was refused; Kafka says it again as the error message.
+# RFC 7628, 3.2.2: the reason why OAUTHBEARER was refused; Kafka repeats it as the error message.
 REFUSAL = b'{"status":"'
 
 
@@ -56,7 +56,7 @@ def in_settings(value: Any) -> Iterator[bytes]:
 
 
 def in_bytes(data: bytes) -> Iterator[bytes]:
-    """Secret parts of tokens; what is base64 also as the bytes that it stands for."""
+    """Secret parts of tokens; base64 texts also as their decoded bytes."""
     for pattern in IN_BYTES:
         for found in re.findall(pattern, data):
             yield found
@@ -116,7 +116,7 @@ def forms(secret: bytes) -> Iterator[bytes]:
         yield digits.encode()
         yield digits.upper().encode()
     for before in range(3):
-        # The characters that depend on the secret alone, wherever in the text it begins.
+        # The characters that depend on the secret alone, at any alignment in the text.
         first, last = -(-before * 4 // 3), (before + len(secret)) * 4 // 3
         padded = bytes(before) + secret
         for encode in (base64.b64encode, base64.urlsafe_b64encode):

@@ -1,7 +1,7 @@
-"""One wrong byte in a header lets no output show a credential, whatever the message is taken for.
+"""With one wrong byte in a header, no output shows a credential, however the message is decoded.
 
-Where it is wrong is drawn: the seed is the name of the test's case. API keys get all values:
-each makes another message of it.
+The position of the byte is drawn: the seed is the name of the test's case. API keys get all values:
+each selects another message type.
 """
 
 import random

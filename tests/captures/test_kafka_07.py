@@ -1,4 +1,4 @@
-"""The tables of captures/kafka-0.7.pcapng: what clients of 0.7 sent, and say they were given."""
+"""The tables of captures/kafka-0.7.pcapng against what clients of 0.7 logged as sent and received."""
 
 import hashlib
 import json

@@ -9,7 +9,7 @@ import pytest
 import kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-# Of these each listener call has the whole assignment; others are told what is new.
+# For these, each listener call has the whole assignment; others get the additions only.
 EAGER = {"range", "roundrobin", "sticky", "RoundRobinAssigner"}
 
 

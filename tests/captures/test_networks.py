@@ -1,4 +1,4 @@
-"""One session captured in several ways: each view says of it what can be seen there."""
+"""One session captured in several ways: each view reports what is visible there."""
 
 import hashlib
 import json

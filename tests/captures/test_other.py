@@ -1,4 +1,4 @@
-"""Real traffic beside Kafka's: each port speaks what its side-car says; nothing is a problem."""
+"""Real traffic beside Kafka's: each port has the protocol in its side-car; nothing is a problem."""
 
 import hashlib
 import io

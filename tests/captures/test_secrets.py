@@ -1,6 +1,6 @@
 """No output shows a credential: every command and format, and the library's values, are searched.
 
-Captures with credentials are searched too, with the same search, so that it is known to find them.
+The same search runs over the captures with credentials, to prove that it finds them.
 """
 
 import base64
@@ -63,7 +63,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_search_finds_the_secrets_in_the_capture(case: Case) -> None:
-    """Control: what is looked for is there, and is found in other forms too."""
+    """Control: the secrets are present, and are found in other forms, too."""
     assert case.secrets
     data = case.path.read_bytes()
     on_the_wire = secrets.found_in(case.secrets, data)
@@ -201,7 +201,7 @@ def slots(value: Any) -> list[Any]:
 
 
 def test_the_made_capture_has_every_kind_of_secret() -> None:
-    """Each value that the conversations say is secret is on the wire, where the search finds it."""
+    """Each secret value of the conversations is on the wire, where the search finds it."""
     assert secrets.found_in(set(SECRETS), secret_talks().pcap()) == set(SECRETS)
 
 

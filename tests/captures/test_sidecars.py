@@ -1,4 +1,4 @@
-"""The committed captures are what their README says, and side-cars agree with themselves."""
+"""The committed captures match their README, and side-cars are consistent."""
 
 import hashlib
 import json
@@ -107,7 +107,7 @@ def test_every_consumed_record_was_produced(sidecar: dict[str, Any]) -> None:
     contents = {(row["topic"], content(row)) for row in produced}
     for row in rows(sidecar, "consumed"):
         source = known.get(place(row))
-        if source is None:  # its producer was not told the offset, or sent it a second time
+        if source is None:  # its producer did not learn the offset, or sent it a second time
             assert (row["topic"], content(row)) in contents
             continue
         assert content(row) == content(source)

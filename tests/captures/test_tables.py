@@ -1,4 +1,4 @@
-"""The tables of captures/quickstart.pcapng say what its side-car knows to be true."""
+"""The tables of captures/quickstart.pcapng agree with the truth in its side-car."""
 
 import hashlib
 import json
@@ -413,9 +413,9 @@ def test_service_times_match_the_brokers_log() -> None:
         if exchange["outcome"] != "answered":
             continue
         if exchange["request_end"].value < pause["end_ns"] < exchange["response_start"].value:
-            continue  # the broker received it when it went on
-        # The broker's time begins when it has read the request, and ends after the response is
-        # sent, the tap's when its first byte is: a few ms of a busy machine either way.
+            continue  # the broker received it when it resumed
+        # The broker's time begins when it has read the request and ends after the response is sent;
+        # the tap's ends at the first byte: a few ms of difference on a busy machine either way.
         assert abs(exchange["service_ns"] - row["total_ms"] * 1e6) < 10e6
         compared += 1
     assert compared > 300

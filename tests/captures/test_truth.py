@@ -1,4 +1,4 @@
-"""Every committed capture says what its side-car knows to be true; one pass over each."""
+"""Every committed capture agrees with the truth in its side-car; one pass over each."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ NAMES = [
 ]
 PRODUCE, FETCH, UPDATE_METADATA, CONTROLLED_SHUTDOWN, OFFSET_COMMIT = 0, 1, 6, 7, 8
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, ENVELOPE, SHARE_FETCH = 17, 18, 36, 58, 78
-# librdkafka 2.16 leaves an int32 count in front of the topics of Metadata v13: 3 bytes too many.
+# librdkafka 2.16 leaves an int32 count before the topics of Metadata v13: 3 bytes too many.
 METADATA_OF_LIBRDKAFKA = "Metadata request v13: 3 bytes left over at byte 23 of 26"
 PROBLEMS = {"quickstart": {("leftover-request", METADATA_OF_LIBRDKAFKA): 2}}
 # Errors of a client's own making under a code of Kafka: a time-out (7), a connection that was
@@ -94,7 +94,9 @@ class Recording:
 
     @cached_property
     def exchanges(self) -> dict[tuple[Any, ...], list[Row]]:
-        """Exchanges by what the broker's log tells them by, in the order of the capture."""
+        """Exchanges by the fields that identify them in the broker's log, in the order of the
+        capture.
+        """
         found: dict[tuple[Any, ...], list[Row]] = {}
         for row in self.tables["exchanges"]:
             found.setdefault(self.key_of(row), []).append(row)
@@ -320,7 +322,7 @@ def test_no_client_counted_more_requests_or_bytes_than_are_there(recording: Reco
 
 
 def login_of(session: Row, recording: Recording) -> tuple[str, str | None] | None:
-    """Mechanism and user as a session's client was told them; None when it does not log in."""
+    """Mechanism and user in a session's client configuration; None when it does not log in."""
     for row in recording.known("operations"):
         settings = (row["arguments"] or {}).get("settings") or {}
         mechanism = next((settings[name] for name in MECHANISM_SETTINGS if name in settings), None)

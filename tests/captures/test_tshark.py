@@ -1,7 +1,7 @@
-"""kdissect and tshark 4.0 agree on every field that tshark knows and is right about.
+"""kdissect and tshark 4.0 agree on every field that tshark knows and decodes correctly.
 
-What tshark says is in tshark.jsonl.xz (tools/tshark writes it): messages of the captures, and of
-kio for the layouts that tshark has in its table.
+tshark's output is in tshark.jsonl.xz (tools/tshark writes it): messages of the captures, and of kio
+for the layouts in tshark's table.
 """
 
 import shutil
@@ -32,7 +32,7 @@ def messages() -> list[tuple[Line, bytes]]:
 
 
 def differences(told: Told, data: bytes, mistakes: list[Mistake]) -> dict[str, tuple[Any, Any]]:
-    """Field → values of kdissect and of tshark, as far as the mistakes leave something."""
+    """Field → values of kdissect and of tshark, where tshark's known errors leave some."""
     if any(not mistake.fields for mistake in mistakes):
         return {}
     cuts = [field for mistake in mistakes for field in mistake.fields]
@@ -118,7 +118,7 @@ def test_fields_of_records_are_compared_in_every_codec() -> None:
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.key} {mistake.fields}")
 def test_a_mistake_of_tshark_shows_in_a_message_that_kio_wrote(mistake: Mistake) -> None:
-    """kdissect's values are what kio was given (test_vectors); tshark's are others."""
+    """kdissect's values are kio's input (test_vectors); tshark's differ."""
     others = [other for other in MISTAKES if other is not mistake]
     shown_by = [
         line.told

@@ -1,7 +1,8 @@
 """A decoded body as tshark would show it: pairs of tshark's field names and values, in wire order.
 
-tshark's names are short of what a field is of: ``kafka.offset`` is a committed offset, a high
-watermark and a record's place. So the values of each name are compared as a list, not as a tree.
+tshark's names do not say which entity a field belongs to: ``kafka.offset`` is a committed offset, a
+high watermark and a record's offset. So the values of each name are compared as a list, not as a
+tree.
 """
 
 import struct
@@ -36,7 +37,7 @@ NAMES: Final[dict[str, str | None]] = {
     "topics[].assignments": None,
     "topic_config_error_code": None,
     "zk_migration_ready": None,
-    # Names that are used for other things elsewhere.
+    # Names that have another meaning elsewhere.
     "6<isr[]": "replica_id",
     "6<offline_replicas[]": "replica_id",
     "15>client_id": None,
@@ -245,7 +246,7 @@ UNSIGNED: Final = {
 }  # fmt: skip
 
 
-# What tshark says beside the fields, and tags, which it does not look into.
+# Output of tshark beside the fields, and tags, which it does not decode.
 NOT_FIELDS: Final = frozenset(
     {"message_compression_reduction", "tagged_field_data", "tagged_field_tag"}
 )

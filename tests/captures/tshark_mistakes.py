@@ -68,8 +68,8 @@ NO_TOPICS: Final = (
     "loses its place behind the timeout of reassignment requests: it shows no topics, or empty "
     "names and partition 1667457891, which are the letters cccc of a name"
 )
-# APIs of which tshark loses requests, so that it says of their responses that these are missing: it
-# stops inside them (see MISTAKES; of Produce, inside old messages).
+# APIs whose requests tshark loses, so that it reports their responses as missing: it stops inside
+# them (see MISTAKES; for Produce, inside old messages).
 LOST_REQUESTS: Final = frozenset({0, 6, 19, 37, 43, 45, 46})
 
 MISTAKES: Final = (

@@ -47,7 +47,7 @@ def drawn_packets(fault: str, source: random.Random) -> list[Captured]:
 
 
 def mutated(packets: list[Captured], source: random.Random) -> list[Captured]:
-    """The packets, of which some are lost, doubled, moved, cut or changed, as often as drawn."""
+    """The packets; some are lost, duplicated, moved, truncated or changed, as often as drawn."""
     each = source.choice((30, 300, 3_000))
     snaplen = source.choice((0, 0, source.randrange(HEADERS, 300)))
     made: list[Captured] = []

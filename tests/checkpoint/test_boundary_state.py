@@ -145,7 +145,7 @@ def test_every_field_of_every_class_travels() -> None:
     for kind, layout in DECLARED.items():
         own = getattr(kind, "__slots__", None) or getattr(kind, "__mypyc_attrs__", None)
         if own is None:
-            # A class with a dict of attributes: what its constructor sets.
+            # A class with a dict of attributes: those that its constructor sets.
             own = attributes_set_in(kind)
         elif issubclass(kind, Event):
             own = {*own, *(getattr(Event, "__slots__", ()) or Event.__mypyc_attrs__)}

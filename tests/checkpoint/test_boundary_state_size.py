@@ -1,4 +1,4 @@
-"""Boundary states hold a message or two of each connection, whatever the segment size."""
+"""Boundary states hold a message or two of each connection, for any segment size."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """The law of splits where the capture's clock was set: to the hour, back and forth, at any packet.
 
-Seeds are drawn, and said when a test fails.
+Seeds are drawn, and printed when a test fails.
 """
 
 import random
@@ -105,7 +105,7 @@ def test_so_they_do_where_traffic_is_decrypted(by_ns: int, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("fault", ["clock", "gap"])
 def test_so_they_do_where_fetch_sessions_lost_their_past(fault: str, tmp_path: Path) -> None:
-    """Replicas go on with sessions of which packets are missing, or whose connections ended."""
+    """Replicas continue sessions with missing packets, or whose connections ended."""
     seed, source = fresh_seed()
     name = str(CAPTURES / "cluster-4.3.1.pcapng")
     packets = read_packets(name)

@@ -1,4 +1,4 @@
-"""A SyncGroup is read by the group's last JoinGroup, wherever a capture is cut into splits."""
+"""A SyncGroup is read by the group's last JoinGroup, at any split boundary."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ def joins(talk: Conversation, rounds: int) -> Conversation:
 
 
 def syncs(talk: Conversation, rounds: int) -> Conversation:
-    """A group that was not seen joining, so that the past is asked for, and the one above."""
+    """A group whose join was not seen, so that the past is needed, and the one above."""
     for number in range(1, 2 * rounds, 2):
         talk = synced(synced(talk, number, group="others"), number + 1)
     return talk

@@ -89,7 +89,7 @@ def seeded() -> Iterator[random.Random]:
 
 
 def edited(document: bytes, chance: random.Random) -> bytes:
-    """A document of whose content some bytes are others, with a right header."""
+    """A document with some changed bytes in its content, and a correct header."""
     content = bytearray(document[20:])
     for _ in range(chance.choice((1, 1, 2, 5))):
         at = chance.randrange(len(content))
@@ -107,7 +107,7 @@ def edited(document: bytes, chance: random.Random) -> bytes:
 
 
 def renumbered(value: Checkpoint | BoundaryState, chance: random.Random) -> bytes:
-    """The document of a value, some of whose integers are as large or small as can be."""
+    """The document of a value in which some integers have extreme values."""
     written = Sink.integers
     count = 0
 

@@ -200,7 +200,7 @@ def test_a_process_ends_with_the_one_that_asked() -> None:
         "from kdissect.checkpoint.worker_pool import WorkerPool; import os; pool = WorkerPool(1);"
         "print(pool.workers[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
-    # What both print to ends with the last of them.
+    # Both outputs end with the last of them.
     asked = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=False, timeout=60
     )

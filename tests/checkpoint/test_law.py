@@ -124,7 +124,7 @@ def test_problems_of_reading_are_reported_once(tmp_path: Path) -> None:
     with open_captures(CAPTURES / "groups-4.3.1.pcapng") as capture:
         written = [captured(packet) for batch in capture for packet in batch]
     content = bytearray(make_pcap(written, magic=NANOSECONDS, link_type=1))
-    # A record in the middle says that it is larger than any.
+    # A record in the middle declares a size larger than any.
     at = 24
     for _ in range(len(written) // 2):
         at += 16 + int.from_bytes(content[at + 8 : at + 12], "little")

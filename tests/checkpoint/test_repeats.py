@@ -58,7 +58,7 @@ def test_connections_are_joined_where_every_packet_is_there_twice(tmp_path: Path
     path = capture_of(written, tmp_path)
     found, merger = together([path], 40_001)
     assert found == whole([path])
-    # But for those between whose two copies the capture is cut.
+    # Except those whose two copies lie on both sides of the cut.
     assert merger.joins == 14
     assert merger.read_again == 2
 

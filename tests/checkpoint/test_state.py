@@ -56,7 +56,7 @@ class Always(random.Random):
 
 @pytest.mark.parametrize("packet", range(286, 293))
 def test_so_it_is_where_a_tls_handshake_crosses_the_splits(packet: int, tmp_path: Path) -> None:
-    """The session has no keys yet when the state is written down; packet 287 is a SYN.
+    """The session has no keys yet when the state is written; packet 287 is a SYN.
 
     An hour of silence before it ended the sessions that would have kept the packets.
     """

@@ -1,4 +1,4 @@
-"""Every place for text in messages, each with a hostile text of its own that has its number.
+"""Every place for text in messages, each with a hostile text that contains its number.
 
 The schema is walked: requests and responses of every API, layouts that releases changed in place,
 messages inside messages (of group members, Envelopes, pushed metrics), records of Kafka's own
@@ -144,7 +144,7 @@ def within(place: Place, field: FieldSpec) -> Place:
 
 
 def talks(texts: Texts) -> Iterator[Talk]:
-    """A connection for each exchange: a login is not what follows on the same one."""
+    """A connection for each exchange: a login is not followed by others on the same one."""
     number = 0
     for said in (of_apis, of_variants, of_members, of_envelopes, of_metrics, of_records):
         for asked, answered in said(texts):
@@ -198,7 +198,7 @@ def variant_name(api: str, spec: MessageSpec) -> str:
 
 
 def of_members(texts: Texts) -> Iterator[Said]:
-    """Subscriptions and assignments wherever members and coordinators send them."""
+    """Subscriptions and assignments in every place where members and coordinators send them."""
     for kind, name in (
         ("consumer", "range"), ("consumer", "sticky"), ("consumer", "stream"),
         ("connect", "sessioned"), ("sr", "v0"),

@@ -1,4 +1,4 @@
-"""Commands for the questions: options, formats, what a person reads."""
+"""Commands of the analyses: options, formats, output for people."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command: what its sources are, what people read, what every ending means."""
+"""The command: its sources, its output for people, every exit code."""
 
 import json
 from pathlib import Path

@@ -15,7 +15,7 @@ from tools.man_pages import escaped, pages
 
 CAPTURE = Path("captures/quickstart.pcapng").absolute()
 ROOT = Path(__file__).parents[2]
-# Word list → what is offered, and what is not.
+# Word list → completions offered, and others that are not.
 CASES = (
     ("kdissect lat", {"latency"}, {"lag"}),
     ("kdissect spark d", {"dissect"}, {"stream"}),
@@ -52,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def offered(shell: str, line: str, place: Path) -> set[str]:
-    """What a shell offers for a line, asked by its own completion."""
+    """Completions of a line, as a shell requests them."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     environment = {

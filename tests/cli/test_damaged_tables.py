@@ -1,4 +1,4 @@
-"""Every command that reads tables, on Parquet files whose bytes were changed: one error at most."""
+"""Every command that reads tables, on Parquet files with changed bytes: one error at most."""
 
 import random
 import shutil
@@ -134,7 +134,7 @@ def test_changed_bytes_are_one_error_at_most(
 
 
 def check_said(code: int, said: str) -> None:
-    """The command has answered, or said in one line why not."""
+    """The command succeeded, or gave the reason for its failure in one line."""
     assert code in (0, 1, 2), said
     assert "Traceback" not in said, said
     if code:

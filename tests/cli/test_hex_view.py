@@ -86,7 +86,7 @@ def test_a_text_is_escaped_even_if_it_reads_like_a_count(text: str) -> None:
 
 
 def test_nested_tags_are_not_copied() -> None:
-    """A field whose tag says that it is shorter ends the fields, and costs no copy of the frame."""
+    """A field with a tag of a too short size ends the fields, and costs no copy of the frame."""
     frame = request("Heartbeat", 4, 7, client_id="shop", group_id="g")[4:]
     tags = b"\xff\x01" + b"".join(bytes([number, 2]) + b"ab" for number in range(127))
     places = list(field_places(12, 4, frame[:-1] + tags + bytes(100_000), False))

@@ -1,7 +1,7 @@
-"""Hostile text in every place for text in messages, in every output of text.
+"""Hostile text in every place for text in messages, in every text output.
 
-What comes out is looked at with the means of `test_hostile_text`, and each text is looked for, so
-that none of them was lost on the way.
+The output is checked with the means of `test_hostile_text`, and each text is searched for, so that
+none was lost on the way.
 """
 
 import base64
@@ -183,9 +183,9 @@ def test_each_text_is_shown_unless_the_field_is_redacted_or_opaque(
 
 
 ONLY_IN_FILES = {"AbortedTxn", "ProducerSnapshot"}  # never sent
-# Fields that are shown as their sizes: credentials (values of configs may be such), and bytes that
-# are messages of their own, which a text is none of; and a host's bytes, which are an address where
-# they are as many as one has.
+# Fields that are shown as sizes: credentials (values of configs may be such), bytes that are
+# messages of their own and no texts, and a host's bytes, which are an address when they have the
+# right number.
 NOT_SHOWN = re.compile(
     r"(Configs(\.Synonyms)?\.Value|Hmac|Salt|SaltedPassword|AuthBytes|ClientHostAddress"
     r"|(Member)?Metadata|(Member)?Assignment|RequestData|RequestPrincipal|ResponseData|Metrics"

@@ -1,7 +1,7 @@
 """Text from the wire that is made to harm terminals, readers, spreadsheets and parsers.
 
 Every command prints conversations whose names hold every control, invisible and formula character;
-what comes out is looked at with other means than those that escape it.
+the output is checked by other means than the code that escapes it.
 """
 
 import csv
@@ -64,7 +64,7 @@ HARMFUL = list(dict.fromkeys(CONTROL + BIDI + INVISIBLE + of_categories()))
 
 
 def formulas() -> list[str]:
-    """Formulas behind spaces, line ends and what cannot be seen, drawn."""
+    """Formulas after spaces, line ends and invisible characters, drawn."""
     chance = random.Random(SEED)
     before = [
         " ",
@@ -230,7 +230,7 @@ def test_numbers_of_csv_are_numbers(capture: Path, capfd: pytest.CaptureFixture[
 def test_cells_of_csv_are_escaped_and_nothing_of_them_is_lost(
     capture: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The escapes are undone here by themselves; no text has a backslash of its own."""
+    """The escapes are undone independently here; no text has a backslash of its own."""
     short = {"t": "\t", "n": "\n", "r": "\r", "e": "\x1b"}
     escape = re.compile(r"\\(?:x(..)|u(.{4})|U(.{8})|([tnre]))")
     assert run(["table", "exchanges", "--format", "csv", str(capture)]) == 0

@@ -1,4 +1,4 @@
-"""What --json prints, held against the published schema by a validator that others wrote."""
+"""Output of --json, validated against the published schema by an independent validator."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from tools.json_schema import commands_with_json
 CAPTURE = "captures/quickstart.pcapng"
 SCHEMA = json.loads(Path("docs/json.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-# Commands whose documents need Spark; tests/spark holds theirs.
+# Commands whose documents need Spark; tests/spark has theirs.
 ON_SPARK = ("spark dissect", "spark stream", "spark rollup")
 
 

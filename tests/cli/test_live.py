@@ -25,7 +25,7 @@ NOON_NS = 1_700_000_000 * SECOND_NS
 
 
 class Meters(Listener):
-    """Counts what was asked of it."""
+    """Counts the requests for it."""
 
     tables = frozenset({"exchanges"})
 
@@ -297,7 +297,7 @@ class Running:
             time.sleep(0.02)
 
     def end_by(self, number: int) -> tuple[int, float, str]:
-        """Its exit code, how long it took to end, and what it said."""
+        """Its exit code, its duration until the end, and its output."""
         begin = time.monotonic()
         self.process.send_signal(number)
         code = self.process.wait(60)

@@ -16,7 +16,7 @@ import kdissect
 
 INSTALLED = str(Path(kdissect.__file__).parents[1])
 NAMESPACE = f"kdissect-live-{os.getpid()}"
-# A client and librdkafka's own broker, both in one process; it says how many records were accepted.
+# A client and librdkafka's own broker in one process; it prints how many records were accepted.
 TALK = """
 from confluent_kafka import Producer
 producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "linger.ms": 0})
@@ -50,7 +50,7 @@ def inside() -> Iterator[list[str]]:
 
 
 def heard(manager: socket.socket, word: str) -> None:
-    """Wait until the service says it."""
+    """Wait until the service prints it."""
     while word not in manager.recv(4096).decode().split("\n"):
         pass
 

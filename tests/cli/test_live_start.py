@@ -17,7 +17,7 @@ from kdissect.live.privileges import Dropped
 from kdissect.live.source_choice import Asked
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
-# What starts threads when it is imported, or imports what does.
+# Modules that start threads when they are imported, or import such modules.
 HEAVY = ("pyarrow", "numpy", "pandas", "duckdb", "ibis", "textual", "prometheus_client")
 
 

@@ -1,4 +1,4 @@
-"""Rows as JSON are what `json.dumps` makes of them, and CSV the same in pieces as in one."""
+"""Rows as JSON equal the output of `json.dumps`, and CSV in pieces equals CSV in one piece."""
 
 import base64
 import csv
@@ -66,7 +66,7 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def told(value: Any) -> Any:
-    """A value as the documentation says that JSON has it."""
+    """A value in the JSON form that the documentation gives."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -76,7 +76,7 @@ def told(value: Any) -> Any:
 
 
 def dumped(row: dict[str, Any]) -> str:
-    """The row by `json.dumps`; a harmful character is what it writes for it in ASCII."""
+    """The row by `json.dumps`, with the ASCII escape for a harmful character."""
     text = json.dumps({name: told(value) for name, value in row.items()}, ensure_ascii=False)
     if text.isascii() and "\x7f" not in text:
         return text
@@ -114,7 +114,7 @@ def written_table(rows: list[dict[str, Any]]) -> bytes:
 
 @pytest.mark.parametrize("number", range(20))
 def test_rows_equal_json_dumps(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With pieces of a few bytes, so that characters of several are cut anywhere."""
+    """With pieces of a few bytes, so that multi-byte characters are cut anywhere."""
     chance = random.Random(f"{SEED} {number}")
     monkeypatch.setattr(long_values, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))
     monkeypatch.setattr(long_values, "LONG", chance.choice([0, 1, 20]))

@@ -1,7 +1,7 @@
 """A corpus of mistakes: each ends with one message, which has the right word.
 
 `mistakes.json` has command lines, exit codes and the last line on stderr, up to a list of known
-names. `python -m tests.cli.test_mistakes` writes it anew; review the diff.
+names. `python -m tests.cli.test_mistakes` rewrites it; review the diff.
 """
 
 import io

@@ -1,6 +1,6 @@
-"""Directories and files of any name: each answer is that of a plainly named copy.
+"""Directories and files of any name: each answer equals that of a plainly named copy.
 
-Beside each lies what its name would match, were it a pattern, with other content.
+Next to each is a file that its name would match as a pattern, with other content.
 """
 
 import json
@@ -99,7 +99,7 @@ def plain_answers(forms: dict[str, Path]) -> list[Any]:
 
 
 def answer(words: list[str]) -> Any:
-    """The rows that a command prints, without what names their files."""
+    """The rows that a command prints, without the names of their files."""
     with redirect_stdout(TextIOWrapper(BytesIO())) as out:
         assert run(words) == 0
         out.seek(0)
@@ -128,7 +128,7 @@ def test_answers_are_those_of_plain_names(
 
 
 def commands() -> list[list[str]]:
-    """Every command that reads captures or tables and answers at once."""
+    """Every command that reads captures or tables and returns immediately."""
     return [
         ["summary", "--json"], ["show", "--limit", "3"], ["table", "--limit", "9"],
         ["slice"], ["spans"], ["compare", "--before", "api = 'Produce'", "--of", "latency"],

@@ -1,4 +1,4 @@
-"""One name for what one groups by, filters by, chooses and sorts by, in every question."""
+"""One name for a dimension in grouping, filtering, column choice and sorting, in every analysis."""
 
 import json
 import random

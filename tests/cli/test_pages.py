@@ -33,7 +33,7 @@ def piped(*words: str, **environment: str) -> str:
 
 
 def on_terminal(columns: int, lines: int, *words: str, **environment: str) -> str:
-    """What a terminal of this size is given."""
+    """Output for a terminal of this size."""
     own, other = pty.openpty()
     ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
@@ -81,7 +81,7 @@ def test_a_pipe_has_sentences_on_one_line_and_plain_digits_and_no_colours() -> N
     assert told
     assert all(line[9:] in texts for line in told)
     assert all(cell_len(line) <= 70 for line in piped(CAPTURE, COLUMNS="70").splitlines()[:6])
-    # As readline exports them to children, whatever the size is.
+    # As readline exports them to child processes, for any size.
     assert piped(CAPTURE, COLUMNS="80", LINES="24") == page
 
 

@@ -95,7 +95,8 @@ def test_control_c_prints_partial_results_and_exits_with_130(quickstart: str) ->
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # Whoever runs the tests in the background has them ignore SIGINT, which is inherited.
+        # Background jobs inherit an ignored SIGINT, so whoever runs the tests in the background has
+        # it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None

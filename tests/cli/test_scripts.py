@@ -1,4 +1,4 @@
-"""What scripts build on: exit codes of --fail-on, and the order of --sort beside --limit."""
+"""Stable behaviour for scripts: exit codes of --fail-on, and the order of --sort beside --limit."""
 
 import json
 import random

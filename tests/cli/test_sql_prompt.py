@@ -114,7 +114,7 @@ def test_names_are_completed(text: str, expected: set[str]) -> None:
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:
-    """Return what a terminal shows until it has shown what a pattern matches."""
+    """Return a terminal's output up to a match of a pattern."""
     shown, until = b"", time.monotonic() + DEADLINE_S
     while re.search(wanted, shown, re.DOTALL) is None:
         assert time.monotonic() < until, shown

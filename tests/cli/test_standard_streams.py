@@ -1,4 +1,4 @@
-"""Commands whose stdout is closed, full, or of an encoding that lacks characters of the pages."""
+"""Commands whose stdout is closed, full, or has an encoding that lacks characters of the pages."""
 
 import os
 import random
@@ -22,7 +22,7 @@ def words_of(page: tuple[str, ...], capture: str) -> list[str]:
 
 
 def shell(line: str, words: list[str], **variables: str) -> "subprocess.CompletedProcess[bytes]":
-    """Run the words with bash, redirected as `line` says."""
+    """Run the words with bash, with the redirections of `line`."""
     return subprocess.run(
         ["bash", "-c", f'"$@" {line}', "bash", *words],
         capture_output=True, check=False, env={**os.environ, **variables},

@@ -34,7 +34,7 @@ def top(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]
 
 
 class Watched:
-    """Stands in for a watcher: runs until it is stopped, or raises."""
+    """Stands in for a watcher: runs until stopped, or raises."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

@@ -24,7 +24,7 @@ RECORD = {
 
 
 class FakeExchange:
-    """A `DissectedExchange` whose request decodes and whose response does not."""
+    """A `DissectedExchange` with a request that decodes and a response that does not."""
 
     columns = COLUMNS
 

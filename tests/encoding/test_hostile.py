@@ -51,7 +51,7 @@ def refused(kind: Kind, content: bytes, why: str = "^no test: ") -> None:
 
 
 def spent(kind: Kind, content: bytes) -> int:
-    """The memory that reading took at most; the value is let go."""
+    """The peak memory of reading; the value is released."""
     tracemalloc.start()
     try:
         with suppress(EncodingError):

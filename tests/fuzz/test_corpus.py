@@ -11,7 +11,7 @@ from tools.fuzz.targets import TARGETS, UNPACKED_LIMIT
 SIZE_LIMIT = 1_500_000
 # Python values take more than bytes: a struct of two bytes is a dict of some hundred.
 MEMORY_RATIO = 500
-# What does not depend on the input: readers of a layout, the buffers of tables and codecs.
+# Costs that do not depend on the input: readers of a layout, the buffers of tables and codecs.
 MEMORY_BASE = 4 << 20
 
 

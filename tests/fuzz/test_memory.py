@@ -58,7 +58,7 @@ def test_no_count_or_length_of_any_layout_is_believed_beyond_the_bytes(pattern: 
     for key, api in APIS.items():
         for version in (api.lowest, (api.lowest + api.highest) // 2, api.highest):
             for direction in (REQUEST, RESPONSE):
-                # Behind three bytes of zeros too: what stands in front then is 0.
+                # After three zero bytes, too: the byte before them is then 0.
                 for data in (pattern * 60, bytes(3) + pattern * 60):
                     decode_any(key, version, direction, data)
                     peak = peak_memory(lambda: decode_any(key, version, direction, data))  # noqa: B023
