@@ -1,4 +1,4 @@
-"""Messages that become as much as they can: arrays of the smallest elements, for every layout.
+"""Messages that expand as much as they can: arrays of the smallest elements, for every layout.
 
 The schema is walked: `shapes_of` gives a shape for each array of a layout (and for the tag section
 of each of its structs), `hostile_body` the bytes of a body in which that one is repeated as often
@@ -15,7 +15,7 @@ from kdissect.protocol.specs import FIXED_SIZES, FieldSpec, MessageSpec
 from tests.exchange_builders import make_length, make_unsigned_varint
 
 SIDES = ("request", "response")
-# What each element of the repeated array holds of the arrays inside it.
+# Number of elements in the arrays inside each element of the repeated array.
 LEAST, ONE = 0, 1
 UNKNOWN_TAG = 1000
 ERROR = struct.pack(">h", 3)
@@ -65,7 +65,7 @@ def layouts() -> Iterator[Layout]:
 
 
 def shapes_of(layout: Layout) -> Iterator[Shape]:
-    """Every way of `hostile_body` to repeat something of the layout."""
+    """Every way of `hostile_body` to repeat a part of the layout."""
     is_flexible = layout.version in layout.spec.flexible
     if is_flexible:
         yield Shape((), LEAST, is_tags=True)
@@ -101,7 +101,7 @@ def _field_at(fields: Fields, path: Path) -> FieldSpec:
 class _Writer:
     """Writes one body; `count` elements of the array at the shape's path.
 
-    `inner` is how many elements other arrays have: none but inside the repeated one.
+    `inner` is the number of elements in other arrays, which are empty outside the repeated one.
     """
 
     def __init__(self, layout: Layout, shape: Shape, source: random.Random) -> None:

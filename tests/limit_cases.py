@@ -23,7 +23,7 @@ ODD = b"\0\1\2"  # no body of anything
 class Case(NamedTuple):
     """Outcomes of the exchanges, in the order of their packets: by default, and with the limit.
 
-    `kinds` are those of all problems that are told with the limit.
+    `kinds` are those of all problems reported with the limit.
     """
 
     capture: Callable[[], bytes]
@@ -180,7 +180,7 @@ def slow_broker() -> bytes:
 
 
 def slow_brokers() -> bytes:
-    """Two connections, each with two requests, of which the second is answered."""
+    """Two connections with two requests each; the second one is answered."""
     talk = conversation().client(heartbeat(1)).client(heartbeat(2)).broker(beaten(2), gap_ns=SECOND)
     return pcap([*talk.captured(), *of_client(50_001, talk, SECOND // 2)])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def peak_memory(work: Callable[[], Any]) -> int:
-    """The most memory that Python holds at once while it works, in bytes."""
+    """The peak memory that Python holds while it runs, in bytes."""
     tracemalloc.start()
     try:
         work()

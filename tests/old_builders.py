@@ -1,6 +1,6 @@
-"""Frames of Kafka 0.7, byte by byte as the seed documents and the facts of its source have them.
+"""Frames of Kafka 0.7, byte by byte, after the seed documents and the facts of its source.
 
-What comes out is a frame without its size field; `sized` of `exchange_builders` puts it in front.
+The result is a frame without its size field; `sized` of `exchange_builders` adds it.
 """
 
 import gzip

@@ -14,7 +14,7 @@ from tests.messages.record_builders import make_batch, make_record
 PASSWORD = b"hunter2-the-password"
 JAAS = b'PlainLoginModule required password="jaas-secret";'
 KEYSTORE = b"keystore-secret-value"
-# Of plugins and vendors: neither Kafka nor the broker says that they are passwords.
+# Of plugins and vendors: neither Kafka nor the broker marks them as passwords.
 UNKNOWN_CONFIGS = {
     "azure.storage.key": b"azure-account-key", "basic.auth.user.info": b"registry:registry-login",
     "pwd": b"short-for-it", "encryption.key": b"the-encryption-key",
@@ -109,7 +109,7 @@ def messages() -> list[Message]:
 
 
 def forwarded() -> list[Message]:
-    """Requests in Envelopes, and principals; then what cannot be read of them."""
+    """Requests in Envelopes, and principals; then their undecodable parts."""
     inner = request("AlterUserScramCredentials", 0, 7, upsertions=[SCRAM_USER])[4:]
     principal = PRINCIPAL
     asked = {"request_principal": principal, "client_host_address": bytes(4)}
@@ -122,7 +122,7 @@ def forwarded() -> list[Message]:
 
 
 def secret_talks() -> Conversation:
-    """One connection after the other, each of a port of its own."""
+    """One connection after the other, each from a port of its own."""
     talks = [logins(), raw_tokens(), kerberos(), late_start(), bearer()]
     talks += [said(number, change) for number, change in enumerate(CHANGES, len(talks))]
     packets = tuple(sent for talk in talks for sent in talk.packets_sent)
@@ -196,7 +196,7 @@ def longer(frame: bytes, _: bool) -> bytes:
 
 
 def wrong_length(frame: bytes, _: bool) -> bytes:
-    """The length in front of a secret is too large."""
+    """The length before a secret is too large."""
     for secret in SECRETS:
         at = frame.find(secret)
         if at > 8:

@@ -1,6 +1,6 @@
-"""A capture's clock that is set: what the tables say of it, and what they do not make up.
+"""A capture's clock that is set: what the tables report of it, and do not make up.
 
-The truth is the same capture before its clock was set. Seeds are drawn, and said on failure.
+The truth is the same capture before its clock was set. Seeds are drawn, and printed on failure.
 """
 
 import random
@@ -64,7 +64,7 @@ def test_no_duration_spans_a_clock_that_was_set_back(by_ns: int, tmp_path: Path)
     true = tables_of(written(packets, tmp_path / "true.pcap"))
     asked = [row for row in true["exchanges"] if row["latency_ns"]]
     chosen = source.choice(asked)
-    # So that one exchange at least is in the middle.
+    # So that at least one exchange is in the middle.
     at = source.randrange(chosen["request_packet"], chosen["response_packet"])
     set_back = stepped(packets, Step(at, by_ns, len(packets)))
     found = tables_of(written(set_back, tmp_path / "set.pcap"))
@@ -86,7 +86,7 @@ def test_no_duration_spans_a_clock_that_was_set_back(by_ns: int, tmp_path: Path)
             assert other["upload_ns"] == row["upload_ns"], f"seed {seed}"
     assert spanning > 0
     flagged = sum("clock-set" in row["decode_status"] for row in found["exchanges"])
-    # Those of which one message lies on both sides are among them.
+    # Those with a message on either side are among them.
     assert spanning <= flagged <= spanning + 10
 
 

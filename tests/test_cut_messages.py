@@ -1,7 +1,7 @@
 """Messages cut by the snaplen: tables have captured values, else null, never 0.
 
-Where the cut is in the header the body is not read: its columns are null, whatever the bytes of the
-client id would say.
+Where the cut is in the header, the body is not read: its columns are null, whatever bytes would
+follow the client id.
 """
 
 import random
@@ -63,7 +63,7 @@ def test_a_fetch_whose_request_is_cut_has_no_time_of_the_broker(kept: int) -> No
     for name in TIMES:
         assert row[name] in (None, whole[name])
     if kept < FIXED_HEADER + len("reader") + 8:
-        # The wait stands behind the client id and the replica, 4 bytes each.
+        # The wait follows the client id and the replica, 4 bytes each.
         assert [row[name] for name in TIMES] == [None, None]
 
 

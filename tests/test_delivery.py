@@ -1,8 +1,8 @@
 """However the packets of a real session are delivered, the same values come out.
 
-The TCP segments of captures/quickstart.pcapng are cut, repeated, put in another order and lost;
-what kdissect finds must be what it finds in the capture, but for times, packet numbers and ids,
-and of a capture with holes a part of it, never anything else.
+The TCP segments of captures/quickstart.pcapng are cut, repeated, reordered and lost; kdissect's
+result must be that of the capture, except for times, packet numbers and ids; of a capture with
+holes a part of it, never anything else.
 """
 
 import random
@@ -29,14 +29,14 @@ from tests.seeds import SEED
 CAPTURE = Path(__file__).parents[1] / "captures" / "quickstart.pcapng"
 BROKER_PORT = 9092
 SMALL = 3_000  # bytes of payload of a connection that may be cut into crumbs
-# What depends on when and where packets were captured, beside times and durations.
+# Values that depend on when and where packets were captured, beside times and durations.
 PLACES = {
     "capture", "connection_id", "exchange_id", "request_packet", "response_packet", "retransmits",
 }  # fmt: skip
 COMPARED = ("exchanges", "partitions", "batches", "records", "errors")
-# What a request says of itself, whatever became of the rest.
+# Values of a request alone, independent of the rest.
 REQUEST_COLUMNS = ("api_key", "api", "api_version", "correlation_id", "client_id", "request_size")
-# What a fetch session says depends on its earlier requests and responses.
+# Values of a fetch session depend on its earlier requests and responses.
 SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
 
 
@@ -197,7 +197,7 @@ Values = dict[str, dict[tuple[int, int], list[Row]]]
 
 
 def values_of(found: Found) -> Values:
-    """The rows of every compared table by exchange, without what a delivery may change."""
+    """The rows of every compared table by exchange, without columns that a delivery may change."""
     keys = keys_of(found)
     values: Values = {}
     for table in COMPARED:

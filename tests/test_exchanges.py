@@ -1,4 +1,4 @@
-"""Pairing, and what an exchange says, case by case, through all stages."""
+"""Pairing, and the columns of an exchange, case by case, through all stages."""
 
 import base64
 import dataclasses
@@ -68,7 +68,7 @@ def produced(
 
 
 def fetch(correlation_id: int, offsets: dict[int, int], version: int = 11, **fields: Any) -> bytes:
-    """Asks for partitions of orders at these offsets."""
+    """Requests partitions of orders at these offsets."""
     partitions = [
         {"partition": partition, "fetch_offset": offset} for partition, offset in offsets.items()
     ]
@@ -342,7 +342,7 @@ def test_an_empty_client_id_is_not_null() -> None:
     assert found_in(talk).column("client_id") == ["", None]
 
 
-# What cannot be decoded
+# Undecodable messages
 
 
 def test_an_unknown_api_key_keeps_its_row() -> None:
@@ -479,7 +479,7 @@ def without_handshake(talk: Conversation) -> Conversation:
 
 
 def mirrored(talk: Conversation) -> Conversation:
-    """The other side has the known port: what was said to it is said by it."""
+    """The other side has the known port: data sent to it is taken as sent by it."""
     swapped = [
         dataclasses.replace(sent, is_client=not sent.is_client) for sent in talk.packets_sent
     ]
@@ -668,10 +668,10 @@ def test_queue_service_wait_and_work_add_up_to_the_latency() -> None:
     ("api", "version", "error_code", "wait_ms"),
     [
         ("JoinGroup", 5, 0, 40), ("SyncGroup", 3, 0, 40), ("SyncGroup", 3, 27, 40),
-        # Refused at once, so it was the coordinator's time.
+        # Refused immediately, so it was the coordinator's time.
         ("JoinGroup", 5, 79, 0), ("JoinGroup", 5, 25, 0), ("JoinGroup", 5, 14, 0),
         ("SyncGroup", 3, 22, 0), ("SyncGroup", 3, 25, 0),
-        # At once, or when the group or the member went elsewhere meanwhile.
+        # Immediately, or when the group or the member moved in the meantime.
         ("JoinGroup", 5, 16, None), ("SyncGroup", 3, 16, None), ("JoinGroup", 5, 82, None),
     ],
 )  # fmt: skip

@@ -35,7 +35,7 @@ def test_acks_are_read_with_and_without_a_transactional_id_before_them(version: 
 
 
 def test_leader_hints_are_read_from_tags_of_produce() -> None:
-    """Section 8: v10+ has CurrentLeader and NodeEndpoints; -1 says none and create time."""
+    """Section 8: v10+ has CurrentLeader and NodeEndpoints; -1 means none and create time."""
     endpoint = {"node_id": 2, "host": "b2", "port": 9092, "rack": None}
     partition = {"index": 0, "error_code": 6, "base_offset": -1, "log_append_time_ms": -1,
                  "log_start_offset": -1,
@@ -267,7 +267,7 @@ def test_there_are_138_error_codes() -> None:
 
 
 def test_errors_of_created_acls_say_which_resource_was_asked_for() -> None:
-    """A result of CreateAcls stands in the place of its creation and says no name."""
+    """A result of CreateAcls has the position of its creation and no name."""
     creations = [
         {"resource_type": kind, "resource_name": name, "resource_pattern_type": 3,
          "principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}

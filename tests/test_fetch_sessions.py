@@ -30,7 +30,7 @@ RECORDS = make_batch([make_record(value=b"latte")])
 def fetch(
     number: int, session: tuple[int, int], offsets: dict[int, int] | None = None, version: int = 11
 ) -> bytes:
-    """Asks for partitions of orders; `session` is the session's id and epoch."""
+    """Requests partitions of orders; `session` is the session's id and epoch."""
     partitions = [
         {"partition": index, "fetch_offset": offset} for index, offset in (offsets or {}).items()
     ]
@@ -70,7 +70,7 @@ def test_an_incremental_request_means_the_offsets_of_the_last_mention(version: i
 
 
 def test_a_session_goes_on_over_a_new_connection() -> None:
-    """Section 8: after a reconnect the Java client goes on with the same id."""
+    """Section 8: after a reconnect the Java client continues with the same id."""
     talk = begun().close().port_reuse().client(fetch(1, (7, 1))).broker(fetched(1, 7, 0, 1))
     assert offsets_of(found_in(talk))[2:] == [(0, 10), (1, 20)]
 
@@ -116,7 +116,7 @@ def test_fetch_without_session_has_only_its_own_positions() -> None:
 
 @pytest.mark.parametrize("code", [70, 71, 106])
 def test_after_an_error_of_the_session_comes_a_full_fetch(code: int) -> None:
-    """Section 8: errors 70, 71, 106 stand at the top; the client restarts with a full fetch."""
+    """Section 8: errors 70, 71, 106 are at the top level; the client restarts with a full fetch."""
     talk = begun().client(fetch(2, (7, 1))).broker(fetched(2, 0, error_code=code))
     found = found_in(talk.client(fetch(3, (7, 0), {0: 12})).broker(fetched(3, 8, 0)))
     assert found.column("error_code") == [0, code, 0]

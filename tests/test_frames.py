@@ -64,7 +64,7 @@ class MarkProbe(Probe):
 
 
 class ScriptedProbe(Probe):
-    """Gives the answers it was made with, then NOT_HERE, and remembers what it was asked."""
+    """Gives its predefined answers, then NOT_HERE, and records the calls."""
 
     def __init__(self, *answers: int) -> None:
         self.answers = list(answers)
@@ -79,7 +79,7 @@ class ScriptedProbe(Probe):
 
 
 class Row(NamedTuple):
-    """A frame as a value: packets by number, -1 where there is none."""
+    """A frame as a value: packets by number, -1 for missing ones."""
 
     direction: int
     position: int
@@ -442,7 +442,7 @@ def test_frames_of_the_same_bytes_are_the_same_in_any_chunks_without_gaps(
         parts.append(stream[at : at + size])
         at += size
     split = Cut(bare(*parts), Frames(Probe()))
-    # An impossible size is told at once or byte by byte, so what is found after it may differ.
+    # An impossible size is reported at once or byte by byte, so frames found after it may differ.
     if "bad-frame-size" not in whole.kinds and len(stream) >= PROBE_SIZE:
         assert split.bodies() == whole.bodies()
         assert split.counts == whole.counts
@@ -452,7 +452,7 @@ def test_frames_of_the_same_bytes_are_the_same_in_any_chunks_without_gaps(
 
 
 class BusyProbe(Probe):
-    """Finds nothing, wants to see one more byte, and says that a look took `each` steps a byte."""
+    """Finds nothing, wants one more byte, and claims that a look took `each` steps a byte."""
 
     def __init__(self, each: int = 1) -> None:
         self.each = each
@@ -480,7 +480,7 @@ def test_search_work_is_bounded_by_incoming_bytes(size: int, each: int) -> None:
     done, frames = searched(probe, *pieces)
     total = sum(map(len, pieces))
     largest = max(probe.spans)
-    # What is paid in, one look that was begun with the last of it, and the last look.
+    # The credit, one look begun with the last of it, and the last look.
     allowed = FIRST_CREDIT + CREDIT_EACH * total + 2 * (each + 1) * largest
     assert sum(probe.spans) * each <= frames.steps <= allowed + 2 * EVENT_STEPS * len(pieces)
     assert largest <= WINDOW + size

@@ -35,7 +35,7 @@ def assignments(found: Found) -> list[str]:
 
 
 def test_an_assignment_is_read_by_the_type_that_the_members_joined_with() -> None:
-    # The name says nothing: only the type of the JoinGroup tells that it is Connect's.
+    # The name is no indication: only the type of the JoinGroup shows that it is Connect's.
     found = found_in(synced(joined("connect", "of my own")))
     assert assignments(found) == ["sink:0", "sink:0"]
     events = found.columns("event", "protocol", table="members")

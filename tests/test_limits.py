@@ -1,4 +1,4 @@
-"""Each limit is reached: a problem says so, and what was decoded is kept."""
+"""Each limit is reached: a problem reports it, and decoded data is kept."""
 
 import io
 import pickle
@@ -55,7 +55,7 @@ def run(capture: bytes, limits: Limits) -> Told:
 
 
 def kinds_of(name: str) -> set[str]:
-    """The kinds of problems that tell of a limit, as its meaning says."""
+    """The kinds of problems that report a limit, according to their meaning."""
     told = re.search(r"\(([a-z, -]+)\)$", LIMIT_MEANINGS[name])
     return set(told.group(1).split(", ")) if told else set()
 
@@ -185,7 +185,7 @@ def seconds(name: str, count: int) -> float:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_memory_of_a_hostile_stream_does_not_grow_with_it(name: str) -> None:
-    """At a small limit, so that both lengths are beyond it."""
+    """At a small limit, so that both lengths exceed it."""
     peaks = []
     for count in (1_000, 4_000):
         tracemalloc.start()

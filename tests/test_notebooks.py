@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and find what the recorder's notes say is true."""
+"""The notebooks run from top to bottom, and their results match the recorder's notes."""
 
 import json
 from collections import Counter
@@ -73,7 +73,7 @@ def test_upgrade_finds_clients_that_use_removed_versions() -> None:
         (row["client_id"] or "", find_api(row["api_key"]).name, row["api_version"])
         for row in tables_of_sidecar("basics-0.10.2.2")["exchanges"]
     }
-    # They were recorded by sarama 1.61 and librdkafka 2.16, which speak what 4.0 keeps.
+    # They were recorded by sarama 1.61 and librdkafka 2.16, whose versions 4.0 keeps.
     known = ("sarama-", "librdkafka-")
     expected = {
         one for one in sent if one[2] < oldest.get(one[1], 0) and not one[0].startswith(known)

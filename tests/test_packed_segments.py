@@ -33,7 +33,7 @@ def test_segments_are_the_same_after_a_journey(given_segments: list[Segment]) ->
 
 
 def numbers_of(**fields: int) -> bytes:
-    """The numbers of one segment, some of them as said, by their place."""
+    """The numbers of one segment, some of them given, by their position."""
     values = [fields.get(f"at_{place}", 0) for place in range(FIELDS)]
     return b"".join(value.to_bytes(8, "little", signed=True) for value in values)
 

@@ -1,4 +1,4 @@
-"""Captures in, tables out: what can be asked for, and what becomes of every byte."""
+"""Captures in, tables out: the options, and the account of every byte."""
 
 import io
 import random
@@ -221,7 +221,7 @@ def test_ports_and_brokers_are_configurable() -> None:
     told = rows_of("connections", io.BytesIO(talk.pcap()), brokers=["10.0.0.9:9092"])
     assert told[0]["broker_side_by"] == "user"
     (row,) = rows_of("connections", io.BytesIO(talk.pcap()), ports=[50_000])
-    assert row["broker_side_by"] == "content"  # both ports are known, so neither tells
+    assert row["broker_side_by"] == "content"  # both ports are known, so neither shows the side
 
 
 # Strict
@@ -354,7 +354,7 @@ def test_a_run_that_fails_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# What becomes of every byte
+# The account of every byte
 
 
 def assert_balanced(found: dict[str, list[Row]], balance: Balance) -> None:

@@ -1,4 +1,4 @@
-"""Plots of notebooks: what they draw is what the rows say; the library does not import them."""
+"""Plots of notebooks: they draw the values of the rows; the library does not import them."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Kafka on any port, behind proxies, among other traffic; and what the user says of ports."""
+"""Kafka on any port, behind proxies, among other traffic; and the user's options for ports."""
 
 import io
 import pickle
@@ -170,11 +170,11 @@ def one_after_the_other(talks: Sequence[Conversation]) -> list[Packet]:
     return packets
 
 
-# What only could be Kafka
+# Possible Kafka
 
 
 def plain(api: str, version: int, correlation_id: int, body: bytes) -> bytes:
-    """A request with an empty client id, whose body no layout fits."""
+    """A request with an empty client id, whose body fits no layout."""
     return request(api, version, correlation_id, "", body=body)
 
 
@@ -246,7 +246,7 @@ def test_a_server_that_speaks_first_in_frames_gives_no_orphans() -> None:
 
 
 def zookeeper_session(source: random.Random) -> Conversation:
-    """Requests are int32 size, int32 xid, int32 type, a path; what a broker of 3.9 sends."""
+    """Requests are int32 size, int32 xid, int32 type, a path; as sent by a broker of 3.9."""
     talk = conversation().client(zookeeper_connect()).broker(zookeeper_connected())
     for xid in range(1, 40):
         path = b"/brokers/topics/orders-%d" % xid
@@ -343,7 +343,7 @@ def test_between_two_high_ports_the_content_identifies_the_broker() -> None:
         assert found.column("outcome")[-3:] == ["answered"] * 3
 
 
-# What the user says
+# Options of the user
 
 
 def capture_of(talk: Conversation) -> io.BytesIO:
@@ -351,7 +351,7 @@ def capture_of(talk: Conversation) -> io.BytesIO:
 
 
 def asked(talk: Conversation, **options: Any) -> tuple[list[Any], list[Any]]:
-    """Rows of connections (protocol, how the broker was told, its port), APIs of exchanges."""
+    """Rows of connections (protocol, broker by, its port), APIs of exchanges."""
     connections = kdissect.read(capture_of(talk), table="connections", **options).to_arrow()
     rows = kdissect.read(capture_of(talk), **options).to_arrow().to_pylist()
     return [
@@ -448,7 +448,7 @@ def test_options_with_rules_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # our own bytes
 
 
-# A client whose port is one that brokers have
+# A client whose port is typical of brokers
 
 
 NO_REQUEST_ROW = (None, None, None, None)

@@ -88,7 +88,7 @@ def test_random_bytes_between_unknown_ports_give_no_exchanges() -> None:
         talk = talk.client(source.randbytes(MSS)).broker(source.randbytes(MSS))
     found = found_in(talk.start_late(3), Exchanges(ports=frozenset()))
     assert found.rows == []
-    # Nobody saw how they began.
+    # Their beginning was not seen.
     assert protocols(found) == [None]
 
 

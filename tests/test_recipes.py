@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md name files and what is in them."""
+"""The recipes of CONTRIBUTING.md name files and their content."""
 
 import re
 from pathlib import Path

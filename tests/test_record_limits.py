@@ -1,4 +1,4 @@
-"""Records that ask for more than they are: one message, whatever is in it, has a limit."""
+"""Records that demand more than their size: one message has a limit, whatever it contains."""
 
 import json
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Frames found again: in mid-segment, behind holes, among what only looks like them."""
+"""Frames found again: in mid-segment, behind holes, among lookalikes."""
 
 import random
 from collections import Counter

@@ -13,7 +13,7 @@ from tests.messages.record_builders import make_batch, make_record
 CAPTURES = Path(__file__).parents[1] / "captures"
 SHARED = sorted(CAPTURES.glob("*share*.pcapng"))
 MS = 1_000_000
-SENT_MS = START_NS // MS  # of the request, and of records unless a test says otherwise
+SENT_MS = START_NS // MS  # of the request, and of records unless a test specifies others
 
 # Name → ms until the answer, time of the newest record in ms since the request, error code.
 POLL_ENDS: dict[str, tuple[int, int | None, int, str, int | None]] = {

@@ -1,7 +1,7 @@
 """Forbidden uses of data: executing it, following its names, pasting it into SQL.
 
-Held by the syntax tree of the package. A module that has a reason is listed with it; a list that is
-longer than what is there fails too.
+Enforced on the syntax tree of the package. A module with a reason is listed with it; a list with
+superfluous entries fails, too.
 """
 
 import ast
@@ -50,7 +50,7 @@ JSON_WITH_A_REASON = {
     "sql/queries.py": "what DuckDB says of a query",
 }
 
-# Whatever makes, changes, moves or removes a file or a directory.
+# Calls that make, change, move or remove a file or a directory.
 CHANGES = {
     "unlink", "rmdir", "remove", "removedirs", "rename", "renames", "rmtree", "symlink_to",
     "hardlink_to", "symlink", "link", "chmod", "chown", "write_text", "write_bytes", "truncate",
@@ -98,7 +98,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "sources/pipe_source.py": "opens the pipe that the user names",
 }
 
-# What is read whole or mapped by a path, in packages that read directories of others.
+# Files that are read whole or mapped by a path, in packages that read directories of others.
 OF_DIRECTORIES = (
     "spark", "dataset", "analysis", "tables", "live/files", "checkpoint", "rules", "sql",
 )  # fmt: skip
@@ -127,8 +127,8 @@ READS_WITH_A_REASON = {
 
 WRITING = re.compile(r"[bt]?[wax][bt+]{0,2}|r[bt]?\+[bt]?")
 SQL = re.compile(r"\b(SELECT|FROM|WHERE|CREATE\s+(?:TEMP\s+)?(?:VIEW|TABLE)|INSERT|DELETE|UNION)\b")
-# What may stand in SQL, by module: names of tables and columns that are declared in the code,
-# SQL that is made of such, paths quoted by `kdissect.sql.files`, and conditions of users that
+# Permitted parts of SQL, by module: names of tables and columns declared in the code, SQL made of
+# these, paths quoted by `kdissect.sql.files`, and conditions of users that
 # `kdissect.sql.conditions` has checked. A text from the wire or from a file is none of these.
 IN_SQL = {
     "analysis/engines/chosen_rows.py": {

@@ -102,7 +102,7 @@ def test_old_requests_are_found_as_by_a_look_at_each(seed: int) -> None:
 
 
 def shared(count: int) -> Found:
-    """So many requests of a round that wait, of which only the last is answered, behind a loss."""
+    """So many requests of a round that wait, only the last of them answered, behind a loss."""
     talk = conversation(has_acks=False).client(request("Heartbeat", 0, 11, group_id="g"))
     talk = talk.broker(response("Heartbeat", 0, 11), gap_ns=MS).broker(b"lost")
     lost = len(talk.packets_sent)

@@ -137,7 +137,7 @@ def assigned(name: str) -> ast.expr:
 
 
 def test_wheels_are_compared_by_their_files(tmp_path: Path) -> None:
-    """auditwheel packs what it repaired again, with entries for directories."""
+    """auditwheel repacks its output, with entries for directories."""
     plain, repaired = tmp_path / "a-py3-none-any.whl", tmp_path / "a-cp313-cp313-linux.whl"
     for path, content in ((plain, "x"), (repaired, "x")):
         with zipfile.ZipFile(path, "w") as archive:
@@ -246,7 +246,7 @@ def test_the_steps_of_the_container_are_scripts_that_a_shell_reads() -> None:
 
 
 def test_an_image_that_is_larger_than_the_limit_is_not_built(tmp_path: Path) -> None:
-    """The last step measures all files; a du that is found first stands in for a large image."""
+    """The last step measures all files; a du that is found first simulates a large image."""
     steps = (ROOT / "Containerfile").read_text()
     assert re.findall(r"^RUN .*/container/size (\d+) ", steps, re.M) == ["400"]
     program = tmp_path / "du"

@@ -1012,7 +1012,7 @@ def test_a_leader_may_be_slow_for_a_follower_that_was_not_captured(
 def test_a_broker_that_ends_connections_before_its_first_answer_turns_clients_away(
     resets: int, greetings: int, severity: str
 ) -> None:
-    """Then no listener is unreachable, and the unanswered requests are those that were turned away."""
+    """Then no listener is unreachable, and unanswered requests are those turned away."""
     row = WHO | {"broker": BROKER, "reset_by_broker": resets, "connections": resets,
                  "reconnects": 40, "life_p50_ns": MS, "exchanges": 20}  # fmt: skip
     look = seen(api("ApiVersions", 20, unanswered=greetings), api("Metadata", 11), health=[row])

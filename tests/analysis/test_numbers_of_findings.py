@@ -322,7 +322,7 @@ def stalled(told: Told) -> Fragments:
 
 @of("broker-slow")
 def slow(told: Told) -> Fragments:
-    """The round trip between the capture and the broker is deducted, and the sentence mentions it."""
+    """The round trip between the capture and the broker is deducted, and the sentence says so."""
     numbers = told.finding.numbers
     near = numbers["round_trip_ns"] or 0
     rows = [row for row in told.rows() if row["p99_ns"] == (numbers["p99_ns"] or 0) + near]

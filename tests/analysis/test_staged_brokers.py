@@ -29,7 +29,7 @@ def lagging(tmp_path_factory: pytest.TempPathFactory) -> Incident:
 
 
 def held_up(incident: Incident, records: list[Row]) -> list[Row]:
-    """The records that a paused broker delayed: sent before the end of a pause, answered after it."""
+    """Records that a paused broker delayed: sent before the end of a pause, answered after it."""
     ends = [pause["start_ns"] + PAUSE_NS for pause in incident.told["pauses"]]
     return [
         record

@@ -98,7 +98,7 @@ def around(frames: Sequence[bytes], known: set[bytes], before: Sequence[bytes] =
 
 
 def raw_logins() -> Iterator[Talk]:
-    """Logins with tokens without headers, after SaslHandshake v0: the token or a size is changed."""
+    """Logins with raw tokens, after SaslHandshake v0: the token or a size is changed."""
     for mechanism, tokens in RAW_LOGINS.items():
         asked = request("SaslHandshake", 0, 3, mechanism=mechanism)[SIZE_FIELD:]
         answer = response("SaslHandshake", 0, 3)[SIZE_FIELD:]

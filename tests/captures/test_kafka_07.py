@@ -1,4 +1,4 @@
-"""The tables of captures/kafka-0.7.pcapng against what clients of 0.7 logged as sent and received."""
+"""The tables of captures/kafka-0.7.pcapng against the logs of its clients of 0.7."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Captures whose clock was set during the recording: one packet's time, or all from one packet on."""
+"""Captures whose clock was set meanwhile: the time of one packet, or of all from one packet on."""
 
 import random
 from collections.abc import Sequence

@@ -23,12 +23,12 @@ from tests.hostile.catalogue import Hostile
 
 PACKAGE = Path(kdissect.__path__[0])
 IS_COMPILED = bool(list(PACKAGE.parent.glob("*__mypyc*.so")))
-# A doubled input may take so much more: twice, and what comes in steps.
+# A doubled input may cost this much more: twice, plus costs that come in steps.
 GROWTH = 2.5
 
 
-# Loops and credits that a constant bounds, and the constant that a quick test has instead: what
-# grows only until such a bound is reached grows no more in a capture of a few kilobytes.
+# Loops and credits bounded by a constant, and the smaller constant of a quick test: costs that grow
+# only up to such a bound no longer grow in a capture of a few kilobytes.
 SMALL_BOUNDS = (
     (duplicates, "RECENT_SEGMENTS", 64),
     (frame_search, "FIRST_CREDIT", 1 << 13),
@@ -36,8 +36,8 @@ SMALL_BOUNDS = (
     (pairing, "MAX_SHARED", 4),
     (pairing, "MAX_TRIES", 4),
 )
-# Bytes that wait while a frame is searched, and what depends on them: a capture of a few kilobytes
-# fills such a window again and again, as one of many megabytes fills the real one.
+# Bytes that wait while a frame is searched for, and their dependents: a capture of a few kilobytes
+# fills such a window repeatedly, as one of many megabytes fills the real one.
 SMALL_WINDOW = 1 << 11
 SMALL_WINDOWS = (
     (frame_search, "WINDOW", SMALL_WINDOW),

@@ -74,7 +74,7 @@ def likely_headers(source: random.Random, wire: Wire) -> None:
 
 
 def hellos(source: random.Random, wire: Wire) -> None:
-    """A session with every connection, whose keys are not known."""
+    """A session on every connection, with unknown keys."""
     number = 0
     while wire.has_room:
         number += 1
@@ -85,7 +85,7 @@ def hellos(source: random.Random, wire: Wire) -> None:
 
 
 def unended_proxy_headers(source: random.Random, wire: Wire) -> None:
-    """PROXY headers whose end does not come, in the smallest segments."""
+    """PROXY headers whose end never arrives, in the smallest segments."""
     head = source.choice(
         (
             b"PROXY TCP4 " + b"1" * 200,

@@ -9,7 +9,7 @@ from tests.exchange_builders import response as answered
 from tests.hostile.wire import Talk, Wire, request, segment_size, sized
 
 HEARTBEAT = b"\0\1g\0\0\0\1\0\1m"
-ROUND = 50  # requests said at a time
+ROUND = 50  # requests sent in one go
 
 
 def beat(number: int, client: bytes = b"c") -> bytes:
@@ -83,7 +83,7 @@ def rounds_of_a_controller(source: random.Random, wire: Wire) -> None:
 
 
 def answers_before_requests(source: random.Random, wire: Wire) -> None:
-    """Large answers wait for requests from behind a hole, whose ids match and layouts do not."""
+    """Large responses wait for requests behind a hole; ids match, and layouts do not."""
     talk = Talk(wire, opened=True)
     number = source.choice((1, 70_000))
     size = source.choice((8, 3_000))
@@ -107,7 +107,7 @@ def many_answers_before(source: random.Random, wire: Wire) -> None:
 
 
 def undecided(source: random.Random, wire: Wire) -> None:
-    """Frames that may be anything, of a connection whose sides are not known."""
+    """Ambiguous frames on a connection whose sides are unknown."""
     talk = Talk(wire, 7777, opened=source.random() < 0.5)
     unit = source.choice((sized(b""), sized(bytes(12)), sized(b"\0\0\0\7" + bytes(9))))
     size = segment_size(source)
@@ -157,7 +157,7 @@ def kafka_0_7_unanswered(source: random.Random, wire: Wire) -> None:
 
 
 def drafts_of_2012(source: random.Random, wire: Wire) -> None:
-    """Requests of a draft that wait by the thousand, and answers to none of them or the last."""
+    """Thousands of waiting requests of a draft, and responses to none of them or the last."""
     talk = Talk(wire, opened=True)
     number = 0
     step = source.choice((0, 1))
@@ -185,7 +185,7 @@ def fetched(number: int, session: int, partitions: list[int], topic: str = "t") 
 
 
 def large_sessions(source: random.Random, wire: Wire) -> None:
-    """A session of many partitions, named in any order, then asked for without a name."""
+    """A session of many partitions, named in any order, then fetched without a name."""
     talk = Talk(wire, opened=True)
     count = source.choice((100, 2_000))
     order = list(range(count))
@@ -212,7 +212,7 @@ def many_sessions(source: random.Random, wire: Wire) -> None:
 
 
 def partitions_out_of_order(source: random.Random, wire: Wire) -> None:
-    """Answers about the partitions that were asked for, all of them turned around."""
+    """Responses with the requested partitions, all of them in reverse order."""
     talk = Talk(wire, opened=True)
     count = min(source.choice((10, 3_000)), wire.limit // 60)
     there = list(range(count))

@@ -53,7 +53,7 @@ def damaged_records(source: random.Random, wire: Wire) -> None:
 
 
 def likely_records(source: random.Random, wire: Wire) -> None:
-    """After one damaged record nothing but what may be times of records."""
+    """After one damaged record nothing but possible record times."""
     wire.packet(a_packet())
     seconds = wire.now_us // 1_000_000
     wire.raw(b"\xff" * 16)

@@ -25,7 +25,7 @@ Counts = dict[str, list[int]]
 
 
 def counted(names: Sequence[str], sizes: Sequence[int], seed: int) -> Counts:
-    """Instructions of each generator at each size; those of a name that is said again are added."""
+    """Instructions of each generator at each size; those of a repeated name are added up."""
     command = [sys.executable, "-m", "tests.hostile.instructions", "--seed", str(seed)]
     command += ["--size", str(sizes[0]), "--doublings", str(len(sizes) - 1), *names]
     surroundings = os.environ | {IN_CHILD: "1", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
@@ -39,7 +39,7 @@ def counted(names: Sequence[str], sizes: Sequence[int], seed: int) -> Counts:
             raise RuntimeError(f"nothing was counted:\n{done.stderr[-2000:]}")
         dumps = sorted(Path(out).glob("counts.*"), key=lambda file: int(file.suffix[1:]))
         totals = [total_of(dump) for dump in dumps]
-    # The first dump is of what was before, every second one is of a capture in the making.
+    # The first dump covers the start; every second one covers generating a capture.
     found = totals[1::2]
     if len(found) != len(names) * len(sizes):
         raise RuntimeError(f"{len(found)} counts of {len(names)} generators")
@@ -63,8 +63,8 @@ def dissect_all(names: Sequence[str], sizes: Sequence[int], seed: int) -> None:
     for number, name in enumerate(names):
         hostile = HOSTILE[name]
         captures = [hostile.capture(seed + number, size) for size in sizes]
-        # What is read and made once for a process: layouts, readers. The largest needs them all, as
-        # the smaller ones are its beginning.
+        # Layouts and readers, which are made once per process. The largest needs them all, as the
+        # smaller ones are its beginning.
         dissect(hostile, captures[-1])
         for capture in captures:
             os.getppid()

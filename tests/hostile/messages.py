@@ -1,4 +1,4 @@
-"""Messages whose counts, lengths and nesting lie, or are as many as fit."""
+"""Messages with false counts, lengths and nesting, or with as many as fit."""
 
 import random
 import struct
@@ -95,7 +95,7 @@ def wrappers(source: random.Random, wire: Wire) -> None:
 
 
 def huge_counts(source: random.Random, wire: Wire) -> None:
-    """Arrays that say they have more elements than there are bytes, of any API."""
+    """Arrays that declare more elements than there are bytes, of any API."""
     talk = Talk(wire, opened=True)
     count = source.choice((0x7FFFFFFF, 1 << 24, 0x10000))
     number = 0
@@ -137,7 +137,7 @@ def topics_in_turn(source: random.Random, wire: Wire) -> None:
 
 
 def members(source: random.Random, wire: Wire) -> None:
-    """A group of many members that all say the same."""
+    """A group of many members with identical metadata."""
     talk = Talk(wire, opened=True)
     number = 0
     while wire.has_room:
@@ -165,7 +165,7 @@ def tags(source: random.Random, wire: Wire) -> None:
 
 
 def errors(source: random.Random, wire: Wire) -> None:
-    """An error for each of many things."""
+    """An error for each of many entities."""
     talk = Talk(wire, opened=True)
     number = 0
     code = source.choice((3, 29, 32_000))

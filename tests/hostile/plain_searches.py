@@ -1,6 +1,6 @@
-"""The searches of `exchanges` as plainly as they can be said: every guess is walked from its start.
+"""The searches of `exchanges` in their plainest form: every guess is walked from its start.
 
-Quadratic and worse; what they answer is what the real ones are held to.
+Quadratic and worse; the real searches must give the same results.
 """
 
 from struct import pack

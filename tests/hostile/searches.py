@@ -5,7 +5,7 @@ import struct
 
 from tests.hostile.wire import KNOWN_PORT, Talk, Wire, port_of, request, segment_size, sized
 
-PIECE = 30_000  # bytes said at a time
+PIECE = 30_000  # bytes sent in one go
 # Requests with next to nothing in them: key, version, client, body.
 SMALL_REQUESTS = (
     (18, 0, None, b""),  # ApiVersions v0
@@ -119,7 +119,7 @@ def long_bodies(source: random.Random, wire: Wire) -> None:
 
 
 def nested_strings(source: random.Random, wire: Wire) -> None:
-    """Two-byte lengths that lead far: what is read of each guess is long."""
+    """Two-byte lengths that reach far: much is read for each guess."""
     unit = (
         struct.pack(">ihhih", 0x20000, 3, source.choice((0, 1)), 7, 0)
         + struct.pack(">i", 0x7FFF)
@@ -199,7 +199,7 @@ def answers_everywhere(source: random.Random, wire: Wire) -> None:
 
 
 def answers_alone(source: random.Random, wire: Wire) -> None:
-    """Only the broker's side was captured: frames that may be answers of too many things."""
+    """Only the broker's side was captured: frames that may be responses of too many APIs."""
     talk = Talk(wire, port_of(source))
     size = source.choice((20, 60, 400, 1448))
     number = 0

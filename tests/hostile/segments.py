@@ -107,7 +107,7 @@ def sent_again_otherwise(source: random.Random, wire: Wire) -> None:
 
 
 def acknowledged_ahead(source: random.Random, wire: Wire) -> None:
-    """The other side acknowledges what never was sent: holes that are given up at once."""
+    """The other side acknowledges bytes that were never sent: holes given up immediately."""
     talk = Talk(wire, opened=True)
     step = source.choice((2, 1000))
     while wire.has_room:
@@ -147,7 +147,7 @@ def ports_used_again(source: random.Random, wire: Wire) -> None:
 
 
 def half_requests(source: random.Random, wire: Wire) -> None:
-    """Connections from before the capture, each with the beginning of what may be a request."""
+    """Connections from before the capture, each with the beginning of a possible request."""
     number = 0
     body = source.choice((bytes(40), struct.pack(">ihhih", 5000, 3, 1, 1, 1) + b"c", bytes(13)))
     while wire.has_room:
@@ -181,10 +181,10 @@ def clock_that_jumps(source: random.Random, wire: Wire) -> None:
 
 
 def clock_to_and_fro(source: random.Random, wire: Wire) -> None:
-    """A clock that is set back and ahead again and again, over many connections that are open.
+    """A clock that is set back and forth repeatedly, over many open connections.
 
     Two packets of each time, so that it is no single wrong one; by less and more than the time
-    after which connections that are silent or closed end.
+    after which silent or closed connections end.
     """
     half = wire.left // 2
     number = 0

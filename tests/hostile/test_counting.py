@@ -1,7 +1,7 @@
-"""The counting of work and memory finds what it is there for, in each stage.
+"""The counts of work and memory detect regressions in each stage.
 
-Code is changed for a test: a function looks at everything that it was given before, so its work
-grows with the square, or keeps copies of it. The tests of work and memory must fail then.
+Code is changed for a test: a function scans all of its earlier input, so its work grows with the
+square, or keeps copies of it. The tests of work and memory must fail then.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code has no lines 
 
 
 class Forgetful(dict[int, int]):
-    """Never knows what was found out before."""
+    """Never returns a cached result."""
 
     def __setitem__(self, key: int, value: int) -> None:
         pass
@@ -88,7 +88,7 @@ SPOTS = {
 def changed(
     patch: pytest.MonkeyPatch, spot: Spot, extra: Callable[[list[list[int]]], None]
 ) -> None:
-    """Let each call of the method do something more, with what its earlier calls of a run kept."""
+    """Let each call of the method do additional work with data kept from earlier calls of a run."""
     function = getattr(spot.owner, spot.method)
     start = Dissector.__init__
     kept: list[list[int]] = []
@@ -126,7 +126,7 @@ def test_work_of_a_stage_that_grows_with_the_square_is_found(
         check_growth(growing_counts(name, SEED), SMALL, name)
 
 
-# Those of texts, the smallest of things and the most, would take gigabytes.
+# Texts, the smallest and most numerous values, would take gigabytes.
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [stage for stage in SPOTS if stage != "messages, texts"])
 def test_copies_that_a_stage_keeps_of_all_before_are_found(

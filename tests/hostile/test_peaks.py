@@ -2,8 +2,8 @@
 
 One capture holds them all: messages of 2 MB in which the smallest elements are repeated, records
 that unpack to 1000 times their size, and very many tiny ones. Each command runs in a process of its
-own, which says its peak (VmHWM: that of a process begins anew with its program). The peak that it
-has on an ordinary small capture is taken away from it.
+own, which reports its peak (VmHWM: that of a process starts over with its program). Its peak on an
+ordinary small capture is subtracted.
 """
 
 import os
@@ -39,13 +39,13 @@ pytestmark = pytest.mark.skipif(
 MIB = 1 << 20
 FRAME = 2_000_000
 DECODED_BYTES = 2 * MIB
-# Beside what the command takes at a small capture: rows until they are handed on, in four copies
-# (ROWS_BYTES of kdissect.live.memory); what one message becomes, six copies; records unpacked, two;
-# the frames of a request and its response, each whole and as pieces.
+# Beyond a command's use on a small capture: rows until they are passed on, in four copies
+# (ROWS_BYTES of kdissect.live.memory); the values of one message, six copies; records unpacked,
+# two; the frames of a request and its response, each whole and in pieces.
 RECORD = 8 * MIB
 ROOM = 64 * MIB + 6 * DECODED_BYTES + 2 * RECORD + 4 * FRAME
-# A record as JSON: a byte of zero is six characters, as text, escaped, and as bytes; beside what it
-# was made of: as unpacked, as value, in Arrow, and as text.
+# A record as JSON: a zero byte becomes six characters, as text, escaped, and as bytes; beside its
+# sources: as unpacked, as value, in Arrow, and as text.
 PAYLOAD_COPIES = 3 * 6 + 4
 WITH_PAYLOAD = ("dissect everything",)
 # A long value on its way into a table, beside the small capture: unpacked, as a value, in Arrow.
@@ -54,7 +54,7 @@ VALUE_COPIES = 4
 RATIOS = ("--max", "unpacked_ratio=100000", "--max", "unpacked_ratio_in_all=100000")
 ORDINARY = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 TIMEOUT_S = 300
-# A command, and the line that bounds what it takes, as it is and without the bound.
+# A command, and the line that bounds its memory, as it is and without the bound.
 UNBOUNDED = (
     (
         "table bodies", "messages/value_budget.py",
@@ -89,7 +89,7 @@ for line in open("/proc/self/status"):
 sys.exit(code)
 """
 
-# API, version and side of what is large, and the path of the array that is repeated.
+# API, version and side of the large message, and the path of the repeated array.
 LARGE = (
     ("OffsetFetch", 1, "request", "partition_indexes"),
     ("OffsetFetch", 5, "response", "partitions"),
@@ -246,7 +246,7 @@ def test_code_that_bounds_nothing_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The package is copied, and what one message may become has no limit there."""
+    """The package is copied, and the copy has no limit on the size of one message's values."""
     copied = tmp_path / "changed" / "kdissect"
     shutil.copytree(
         Path(kdissect.__path__[0]), copied, ignore=shutil.ignore_patterns("*.so", "__pycache__")
@@ -307,7 +307,7 @@ def peak_of(command: list[str], directory: Path) -> int:
 
 @pytest.fixture(scope="module")
 def long_value(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture of one record whose value begins with the sign that is asked for."""
+    """A capture of one record whose value begins with the given character."""
     sign: bytes = request.param
     path = tmp_path_factory.mktemp("long") / "long.pcap"
     path.write_bytes(capture_of([produced_value(sign + bytes(VALUE - len(sign)))]))

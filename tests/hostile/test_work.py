@@ -19,7 +19,7 @@ FEWEST, MOST = 3, 6
 # Messages are a third of a capture of up to 180 kB; of them the third is cut by its end. A larger
 # one has more, and another share of them whole.
 OF_THIRDS = {one.__name__ for one in MESSAGES}
-# What a run takes, whatever is in it.
+# Fixed costs of a run, for any input.
 BASE = 40_000
 # A byte of a message that is passed over whole takes less than a line.
 EACH = 1
@@ -32,7 +32,7 @@ QUICK = (
     "api_versions", "zeros", "zeros_on_an_unknown_port", "zeros_both_ways", "growing_chains",
     "clock_that_jumps", "clock_to_and_fro", "every_other_missing", "fragments_of_eight_bytes",
 )  # fmt: skip
-# Captures of which commands and single tables make much.
+# Captures from which commands and single tables produce much output.
 DECODED = (
     "api_versions", "zeros", "mutated_captures", "never_answered", "one_id_for_all", "huge_counts",
     "many_names", "topics_in_turn", "members", "errors", "wrappers", "tiny_records",
@@ -49,12 +49,12 @@ def counted(name: str, seed: int, size: int, *, windows: bool = True) -> int:
     hostile = HOSTILE[name]
     capture = hostile.capture(seed, size)
     with small_bounds(windows=windows):
-        dissect(hostile, capture)  # what is read and made once for a process: layouts, readers
+        dissect(hostile, capture)  # layouts and readers, which are made once per process
         return lines(lambda: dissect(hostile, capture))
 
 
 def growing_counts(name: str, seed: int) -> list[int]:
-    """Lines at doubling sizes, up to one at which a square shows whatever each byte takes."""
+    """Lines at doubling sizes, up to one at which a square shows at any cost per byte."""
     counts: list[int] = []
     most = FEWEST if name in OF_THIRDS else MOST
     while len(counts) < FEWEST or (counts[-1] < ENOUGH and len(counts) < most):
@@ -70,7 +70,7 @@ def check_growth(counts: list[int], size: int, name: str, way: str = "all tables
 
 
 def check_searched(count: int, size: int, name: str) -> None:
-    """`count` is of a capture of this size whose bytes wait in one window."""
+    """`count` belongs to a capture of this size whose bytes wait in one window."""
     assert count < BASE + MOST_SEARCHED * size, f"{name}, KDISSECT_SEED={SEED}: {count} lines"
 
 
@@ -106,6 +106,6 @@ def test_commands_tables_and_live_capture_grow_with_the_bytes_too(
         for size in (SMALL, 2 * SMALL):
             capture = tmp_path / f"{size}.pcap"
             capture.write_bytes(HOSTILE[name].capture(SEED, size))
-            WAYS[way](capture)  # what is read and made once for a process
+            WAYS[way](capture)  # layouts and readers, which are made once per process
             counts.append(lines(lambda: WAYS[way](capture)))  # noqa: B023  # is called here
     check_growth(counts, SMALL, name, way)

@@ -44,7 +44,7 @@ class Filter:
         self._library = ctypes.CDLL(name, use_errno=True)
         self._library.seccomp_init.restype = ctypes.c_void_p
         self._context = ctypes.c_void_p(self._library.seccomp_init(default))
-        # What is not there is not to be set by it.
+        # Options that do not exist cannot be set by it.
         self._done(self._library.seccomp_attr_set(self._context, ATTRIBUTE_NO_NEW_PRIVS, 0))
 
     def add(self, name: str, action: int, *compared: tuple[int, int, int, int]) -> None:

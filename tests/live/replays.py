@@ -21,7 +21,7 @@ EVERY = tuple(TABLES)
 
 
 class SlicedWire(RecordedSource):
-    """A capture of which a few packets are there at a time."""
+    """A capture that releases a few packets at a time."""
 
     def __init__(self, source: Path, count: int) -> None:
         super().__init__(source)

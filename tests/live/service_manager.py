@@ -1,6 +1,6 @@
-"""Plays the manager of a service: starts the program as some user, listens to it, looks at it.
+"""Acts as a service manager: starts the program as some user, reads its messages, observes it.
 
-What it says of threads is what the kernel says; nothing of kdissect is asked.
+Facts about threads come from the kernel, not from kdissect.
 """
 
 import json
@@ -26,8 +26,8 @@ NAMESPACE = f"kdissect-service-{os.getpid()}"
 SOURCES = Path(kdissect.__path__[0]).parent
 PATIENCE_S = 60
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
-# A real client and a real broker, librdkafka's, over a relay at a port of brokers, which is the
-# oracle: it says the API key and correlation id of each request that it passed on.
+# A real client and a real broker, librdkafka's, over a relay at a broker port, which is the oracle:
+# it logs the API key and correlation id of each request that it relayed.
 TALK = """
 import json, socket, struct, sys, threading
 from confluent_kafka import Producer
@@ -108,7 +108,7 @@ class Running:
         self.inside = inside
 
     def hear(self, word: str) -> None:
-        """Wait until it says the word; its end before that is an error."""
+        """Wait for a message; the program's end before that is an error."""
         self.manager.settimeout(0.2)
         for _ in range(PATIENCE_S * 5):
             try:
@@ -201,7 +201,7 @@ class Place:
 
 @contextmanager
 def a_place() -> Iterator[Place]:
-    """A place of its own; skips, with the reason, where there can be none."""
+    """A directory of its own; skips, with the reason, where none can be made."""
     if os.geteuid() != 0:
         pytest.skip("needs root to start programs as other users")
     for program in ("ip", "unshare", "setpriv"):

@@ -1,4 +1,4 @@
-"""TLS without keys is told while its connections are open."""
+"""TLS without keys is reported while its connections are open."""
 
 import json
 import random

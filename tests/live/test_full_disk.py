@@ -34,7 +34,7 @@ TABLES = ("connections", "exchanges", "partitions", "problems")
 
 
 class Disk:
-    """A file system of its own, as large as is said."""
+    """A file system of its own, of the given size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,7 +95,7 @@ class MendedWire(SlicedWire):
 def live(
     directory: Path, mend: Any, harm: Any = lambda: None, at: int = 900, **rotating: Any
 ) -> list[str]:
-    """Replay a capture whose disk gets better at a packet; gives what was said."""
+    """Replay a capture; the disk recovers at a packet. Gives the output."""
     said: list[str] = []
     files = RotatedTables(directory, tables=TABLES, flush_s=0.5, notice=said.append, **rotating)
     with MendedWire(CAPTURE, at, mend, files) as packet_source:
@@ -199,7 +199,7 @@ def test_old_rotations_make_room(disk: Disk) -> None:
 def test_every_failing_step_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    """Also where it is no full disk: it is told as another kind of problem."""
+    """Other errors than a full disk, too: reported as another kind of problem."""
     sound = getattr(os, failing)
     is_named = failing in ("mkdir", "rename")
     is_broken = False

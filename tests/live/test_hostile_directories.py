@@ -107,7 +107,7 @@ def test_rotations_behind_a_link_are_not_taken_away(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("prefix", [".open-", ".making-", ".gone-"])
 def test_recovery_does_not_follow_links(prefix: str, sandbox: Sandbox) -> None:
-    """The next start publishes spools and removes what is half done."""
+    """The next start publishes spools and removes partial files."""
     run = only_run(sandbox.inside)
     there = sandbox.outside / "live" / run.name
     (there / f"{prefix}{ROTATION}").mkdir()
@@ -201,7 +201,7 @@ def test_spools_that_are_no_regular_files_are_left_and_told(
 
 
 def test_a_temporary_name_that_is_there_is_not_written_to(sandbox: Sandbox) -> None:
-    """Names of files that are being written cannot be guessed: none of these is followed."""
+    """Names of files being written cannot be guessed: none of these links is followed."""
     results = sandbox.inside.parent / "inside" / "results"
     results.mkdir()
     for name in FILES:

@@ -1,4 +1,4 @@
-"""kill -9 in random moments: what was flushed is there, once, and every file can be read."""
+"""kill -9 at random moments: flushed rows are there exactly once, and every file can be read."""
 
 import os
 import random
@@ -96,7 +96,7 @@ def whole_rows(tmp_path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
 
 
 def check_rows(killed: Killed, whole: dict[str, Counter[tuple[Any, ...]]]) -> None:
-    """Each run has what it had flushed, nothing that is not in the capture, and nothing twice."""
+    """Each run has its flushed rows, nothing that is not in the capture, and no duplicates."""
     flushed = killed.flushed()
     runs = runs_in(killed.directory)
     for run in runs:

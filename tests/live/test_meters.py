@@ -333,7 +333,7 @@ def snapshot_size(meters: Meters) -> int:
 
 
 def renamed(first: int, count: int) -> dict[str, pa.RecordBatch]:
-    """Exchanges of which each has a client and a topic of its own."""
+    """Exchanges with a client and a topic of their own each."""
     ids = np.arange(first, first + count)
     clients, topics = ([f"{kind}-{number}" for number in ids] for kind in ("client", "topic"))
     answered = texts(np.zeros(count, np.int32), ["answered"])

@@ -106,7 +106,7 @@ def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
     for looker in lookers:
         looker.start()
     for second, rows in enumerate(seconds(25, 1000)):
-        # New names at each tick, so that the old ones are forgotten now and then.
+        # New names at each tick, so that old ones are dropped now and then.
         renamed = [exchange(second * 500 + i, client_id=f"n{second}-{i}") for i in range(500)]
         given(meters, rows._asdict())
         given(meters, handed({"exchanges": renamed}))

@@ -61,7 +61,7 @@ SHOWN = {
 }  # fmt: skip
 
 
-# Serves the metrics, and is asked for them once no file may be opened any more.
+# Serves the metrics, and is scraped once no file can be opened any more.
 SCRAPED = """
 import socket, sys
 from kdissect.live.counting.metrics import MetricsListener, serve
@@ -459,7 +459,7 @@ def test_silent_clients_do_not_exhaust_threads() -> None:
 def test_readers_that_drip_are_cut_off_when_another_one_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each says a byte before its time is over, and would keep its place as long as it likes."""
+    """Each sends a byte before its timeout, and would keep its place indefinitely."""
     with served(MetricsListener()) as server, ExitStack() as stack:
         place = ("127.0.0.1", server.port)
         for _ in range(READERS):
@@ -469,7 +469,7 @@ def test_readers_that_drip_are_cut_off_when_another_one_comes(
             assert refused.recv(100) == b""
         assert len(server._listening._began) == READERS
         monkeypatch.setattr("kdissect.live.counting.metrics.READER_TIMEOUT_S", -1)
-        # Refused, unless what was done for the one before has made room since.
+        # Refused, unless the previous one has been served since.
         with socket.create_connection(place, timeout=60) as another, suppress(OSError):
             another.sendall(WHOLE)
             assert another.recv(100)[:4] in (b"", b"HTTP")
@@ -483,7 +483,7 @@ WHOLE = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 def goes_away(place: tuple[str, int], said: bytes) -> None:
-    """Say this, and reset the connection without reading an answer."""
+    """Send this, and reset the connection without reading an answer."""
     with socket.create_connection(place, timeout=60) as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         reader.sendall(said)
@@ -594,7 +594,7 @@ def test_dashboard_queries_only_exported_metrics() -> None:
             assert set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers)) <= known, expression
         for grouping in re.findall(r"\b(?:by|without)\s*\(([^)]*)\)", expression):
             assert {one.strip() for one in grouping.split(",")} <= known, expression
-    # What a dashboard is for: all that is exported by API, client or topic, and the losses.
+    # The purpose of a dashboard: everything exported by API, client or topic, and the losses.
     wanted = {
         "kdissect_exchanges_total", "kdissect_errors_total", "kdissect_latency_seconds_bucket",
         "kdissect_message_bytes_total", "kdissect_topic_bytes_total", "kdissect_problems_total",

@@ -148,7 +148,7 @@ def test_a_name_that_is_idle_makes_room_for_a_new_one() -> None:
         assert there == {("a",): 2, ("c",): 2, ("other",): 2}
         found = samples(page(server))
         assert by(found, "kdissect_label_names_left_out", "label") == {("client",): 1}
-        # What comes back has lost its count: Prometheus takes that for a restart.
+        # Series that return start from zero: Prometheus takes that for a restart.
         there = page_at(server, metrics, 3 * idle_s, [])
         there = page_at(server, metrics, 3 * idle_s + 1, ["b"])
         assert there[("b",)] == 1
@@ -201,7 +201,7 @@ def test_grace_forgets() -> None:
     metrics.tick(status(1))
     grace: Grace = metrics._waiting.grace
     assert grace.of("Produce") >= 30 * SECOND
-    # A percentile is of the rows, so what is forgotten is told by those that come after.
+    # A percentile is computed from the rows, so later rows replace the dropped ones.
     for second in range(600):
         given(metrics, handed({"exchanges": [exchange(n, latency_ms=5) for n in range(30)]}))
         metrics.tick(status(2 + second))

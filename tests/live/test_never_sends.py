@@ -8,14 +8,14 @@ from pathlib import Path
 import kdissect
 
 PACKAGE = Path(kdissect.__path__[0])
-# What can open a connection or send a packet.
+# Calls that can open a connection or send a packet.
 NETWORK = {"asyncio", "http", "httpx", "requests", "scapy", "socket", "socketserver", "urllib"}
 SENDING = {
     "connect", "connect_ex", "create_connection", "create_datagram_endpoint", "open_connection",
     "send", "sendall", "sendfile", "sendmsg", "sendp", "sendto", "sr", "sr1", "srp", "urlopen",
 }  # fmt: skip
-# Spans go to the endpoint that was named, Spark talks with its own processes, a service with its
-# manager, and metrics are answered where somebody asks.
+# Spans go to the given endpoint, Spark talks with its own processes, a service with its manager,
+# and metrics are answered to scrapers.
 TALKING = (
     "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/counting/metrics.py",
     "live/metrics_socket.py",

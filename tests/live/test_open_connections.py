@@ -1,4 +1,4 @@
-"""A look at open connections: it tells what their rows would be now, and changes nothing."""
+"""A look at open connections: it gives their rows as of now, and changes nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def look(watcher: Watcher) -> list[dict[str, Any]]:
 
 
 def watched(capture: Path, is_looking: bool) -> tuple[list[Any], list[dict[str, Any]]]:
-    """All rows of a capture, and what was seen before its end."""
+    """All rows of a capture, and those seen before its end."""
     listener = Collected()
     with SlicedWire(capture, 100) as packet_source:
         watcher = Watcher(packet_source, [listener], Options(), by_packets)

@@ -185,7 +185,8 @@ def test_threads_are_no_error_where_there_is_nothing_to_keep() -> None:
     assert told["no_new_privs"] == "1"
 
 
-# What a process does that has not given up all that it should; what of it is told. `%` is a thread.
+# Behaviour of a process that has not given up all privileges, and the messages about it. `%` is a
+# thread.
 LEFT = {
     "capabilities": (
         "net_raw_alone(nobody); no_new_privs()",
@@ -246,7 +247,7 @@ def test_remaining_privileges_of_a_thread_are_reported(name: str) -> None:
 
 @pytest.mark.usefixtures("_root")
 def test_remaining_privileges_of_another_thread_are_reported_with_its_name() -> None:
-    """The thread was there before, and the calling one alone gives up what it has."""
+    """The thread was there before, and the calling one alone gives up its privileges."""
     told_by(
         """
         net_raw_alone(pwd.getpwnam("nobody"))

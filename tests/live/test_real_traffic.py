@@ -1,7 +1,7 @@
-"""Live tables are those of a file that tcpdump wrote: what was captured once, sent again.
+"""Live tables equal those of a file that tcpdump wrote: captured traffic, sent again.
 
-The frames come in at the other end of a cable, as if from outside: the kernel takes the time of
-each once, and rows are the same with all times in ns.
+The frames arrive at the other end of a cable, as if from outside: the kernel timestamps each once,
+and rows are the same with all times in ns.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 from tests.live.law import counts, differences, observed, skip_without_rights
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-# Kafka 0.8 to 4.3, groups, IPv6, SASL, loss, and what is no Kafka.
+# Kafka 0.8 to 4.3, groups, IPv6, SASL, loss, and other protocols.
 REPLAYED = (
     "quickstart.pcapng", "basics-0.8.2.2.pcapng", "groups-4.3.1.pcapng",
     "networks/ipv6-4.3.1.pcapng", "sasl-4.3.1.pcapng", "incident-lossy-network-4.3.1.pcapng",

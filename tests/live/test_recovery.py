@@ -39,7 +39,7 @@ class Died(BaseException):
 
 
 def dead_run(directory: Path, steps: int, **rotating: object) -> Path:
-    """A run whose process flushed after `steps` and was no more."""
+    """A run whose process flushed after `steps` and then died."""
     files = RotatedTables(directory, tables=TABLES, flush_s=0, **rotating)  # type: ignore[arg-type]
     with SlicedWire(GROUPS, 20) as packet_source:
         watcher = Watcher(packet_source, [files], Options(), by_packets)
@@ -215,7 +215,7 @@ def test_a_process_that_dies_at_any_step_of_making_a_rotation_leaves_it_to_the_n
 
 @contextmanager
 def dying_at(patch: pytest.MonkeyPatch, last: int) -> Iterator[list[bool]]:
-    """Let the process die before its step `last`; what is given is not empty when it did not."""
+    """Let the process die before its step `last`; the result is not empty when it did not."""
     steps = 0
     survived: list[bool] = []
 
@@ -244,7 +244,7 @@ def dying_at(patch: pytest.MonkeyPatch, last: int) -> Iterator[list[bool]]:
 
 
 def unforgiving(name: str, *, ignore_errors: bool, dir_fd: int) -> None:  # noqa: ARG001
-    """Like `rmtree`, a file at a time by what is counted here."""
+    """Like `rmtree`, one file at a time, with a counter here."""
     path = Path(f"/proc/self/fd/{dir_fd}").readlink() / name
     for file in sorted(path.iterdir()):
         os.unlink(file)  # noqa: PTH108  # counted

@@ -1,4 +1,4 @@
-"""The law of rotations: whatever the intervals, all of them together are what `write` gives."""
+"""The law of rotations: at any interval, all of them together equal the output of `write`."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Shedding: order of what is left out, and the rest unchanged."""
+"""Shedding: the order of what is shed, and the rest unchanged."""
 
 import re
 import time
@@ -26,7 +26,7 @@ MIB = 1 << 20
 SECOND = 1_000_000_000
 EVERYTHING = tuple(TABLES)
 SHEDDABLE = ("records", "bodies", "partitions", "batches")
-# Their batches are of magic 2, so that headers say how many records there are.
+# Their batches are of magic 2, so that headers have the number of records.
 NEWER = (
     "quickstart.pcapng", "transactions-2.8.2.pcapng", "groups-4.3.1.pcapng", "sasl-4.3.1.pcapng",
     "share-groups-4.3.1.pcapng", "tls/tls-sasl-4.3.1.pcapng", "incident-lossy-network-4.3.1.pcapng",
@@ -180,7 +180,7 @@ def test_at_the_last_level_it_rests_until_the_limit_is_kept() -> None:
     scene.cpu_seconds += 10
     assert shedder.pause_s(SECOND // 20) == 0.5
     assert shedder.pause_s(60 * SECOND) == 0.0
-    # What was not used meanwhile is no credit.
+    # Unused capacity is no credit.
     scene.cpu_seconds += 0.1
     assert shedder.pause_s(60 * SECOND) == pytest.approx(0.2)
 
@@ -256,11 +256,11 @@ def test_too_little_memory_is_an_error_with_the_required_size() -> None:
     assert limits_for(least // MIB * MIB, 32 * MIB).connections >= 2048
 
 
-# What is left out
+# Shed data
 
 
 def known(table: str, rows: list[str]) -> Counter[str]:
-    """The rows without what only unpacking records tells."""
+    """The rows without columns that need unpacked records."""
     if table != "batches":
         return Counter(rows)
     return Counter(re.sub(r"'uncompressed_size': (None|\d+)", "", row) for row in rows)

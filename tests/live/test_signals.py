@@ -38,10 +38,10 @@ SEARCHED = (
     "api_versions", "small_requests", "mixed_requests", "chains_that_meet", "growing_chains",
     "answers_everywhere", "tiny_segments", "losses", "mutated_captures",
 )  # fmt: skip
-PATIENCE_S = 120  # generous: it takes one second, and what is left of one look
+PATIENCE_S = 120  # generous: it takes one second, plus the rest of one step
 PIPE_SIZE = 1 << 16
 PIPE_BUF = 4096  # written whole or not at all
-# Bytes that it has read when it is asked to end: more than it reads at once, so it is at work.
+# Bytes that it has read when it is told to end: more than it reads at once, so it is at work.
 TAKEN = 5 << 19
 
 
@@ -70,7 +70,7 @@ def test_between_two_looks_a_bounded_number_of_steps_is_done(name: str) -> None:
     looks.append(dissector.frames.steps)
     steps = [after - before for before, after in itertools.pairwise(looks)]
     assert max(steps) < CHECK_STEPS + LONGEST_LOOK
-    # It is asked as often as there is work, and not for each packet.
+    # It is polled as often as there is work, and not for each packet.
     assert (
         len(looks) - 2
         <= dissector.frames.steps // CHECK_STEPS + len(packets) * 2_000 // CHECK_STEPS
@@ -86,7 +86,7 @@ def test_it_continues_no_further_than_requested() -> None:
     assert dissector.frames.steps < CHECK_STEPS + LONGEST_LOOK
     assert dissector.totals.packets == taken
     assert dissector.totals.captured_bytes == sum(one.end - one.start for one in packets[:taken])
-    # What waits is searched no more, but counted.
+    # Waiting bytes are no longer searched, but counted.
     before = dissector.frames.steps
     dissector.feed(packets[taken : taken + 1])
     dissector.frames.searches = False
@@ -112,7 +112,7 @@ def test_packets_are_fed_in_parts_of_a_bounded_size() -> None:
 
 
 class Alive(Kept):
-    """Counts how often it is told that the process lives, and asks it to stop once it was."""
+    """Counts how often it is notified that the process lives, and stops it after the first time."""
 
     def __init__(self, stop: Callable[[], None] | None = None) -> None:
         super().__init__(["problems"])
@@ -121,7 +121,7 @@ class Alive(Kept):
         self.now = 0
 
     def clock(self) -> int:
-        """A clock that goes on by a tenth of a second with each look."""
+        """A clock that advances by a tenth of a second with each reading."""
         self.now += REST_NS // 10
         return self.now
 
@@ -158,7 +158,7 @@ def test_stop_is_prompt_and_reports_unread_packets() -> None:
 
 
 def hostile_behind_an_exchange(name: str, size: int) -> bytes:
-    """A capture of one exchange as they should be, and then of what is hostile."""
+    """A capture of one regular exchange, followed by hostile bytes."""
     wire = Wire(size)
     talk = Talk(wire, number=49_999, opened=True)
     talk.client(request(18, 0, 7, b"honest"))
@@ -204,7 +204,7 @@ def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path)
             is_over.set()
             writer.join(PATIENCE_S)
     assert live.returncode == 0, said
-    # What it had decoded until then is there.
+    # The rows decoded until then are there.
     rows = dataset(sorted(out.rglob("exchanges.parquet"))).to_table().to_pylist()
     honest = [row for row in rows if row["client_id"] == "honest"]
     assert [(row["api"], row["outcome"]) for row in honest] == [("ApiVersions", "answered")]

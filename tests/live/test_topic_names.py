@@ -1,4 +1,4 @@
-"""Names of topics that are learnt late, and by whoever comes after."""
+"""Names of topics that are learnt late, and from later clients."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_knowing_the_names_before_changes_no_row(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file_of_names_is_reported_and_replaced(tmp_path: Path) -> None:
-    """As one of another user; for root a directory is what cannot be read."""
+    """As one of another user; for root, a directory is the unreadable file."""
     (tmp_path / "topics.json").mkdir()
     names = TopicNames(tmp_path, is_secret=False)
     assert names.read() == {}

@@ -1,4 +1,4 @@
-"""The program as the unit in docs/ starts it, to its end, and what each of its threads may do."""
+"""The program as started by the unit in docs/, until its end, and the rights of each thread."""
 
 import json
 import os
@@ -44,7 +44,7 @@ with socket.create_connection(("127.0.0.1", 9123), timeout=30) as reader:
     while part := reader.recv(65536):
         sys.stdout.buffer.write(part)
 """
-# One of each filter, of what root may do otherwise.
+# One call for each filter, of those that root may otherwise make.
 REFUSED = (
     "import os; os.nice(1)",
     "import socket; socket.socket(socket.AF_VSOCK)",
@@ -59,7 +59,7 @@ def place() -> Iterator[Place]:
 
 
 def state_directory(unit: Unit, place: Place) -> Path:
-    """Made as systemd makes it; what `%S` is is where it is in."""
+    """Made as systemd makes it; `%S` is the directory it lies in."""
     directory = place.path / "state" / unit.value("StateDirectory")
     directory.mkdir(parents=True)
     directory.chmod(int(unit.value("StateDirectoryMode"), 8))
@@ -198,7 +198,7 @@ def test_under_systemd_itself(place: Place, service: str) -> None:
     assert len(threads) > 6
     told = [privileges_of(thread) for thread in threads]
     (user,) = told[0]["Uid"]
-    assert 61_184 <= user <= 65_519  # as systemd.exec(5) says of DynamicUser=
+    assert 61_184 <= user <= 65_519  # as systemd.exec(5) documents DynamicUser=
     assert told == [nothing(user, bounding=NET_RAW, groups=[user])] * len(told), threads
     assert {thread["Seccomp"] for thread in threads} == {"2"}
     assert written(Path(f"/var/lib/{service}/tables")) == sorted(talked)
@@ -221,7 +221,7 @@ def test_systemd_has_nothing_to_say_against_the_unit(tmp_path: Path) -> None:
     verify = [*analyze, "verify", "--man=no", str(unit)]
     done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    # In tenths; docs/live.md says 1.7.
+    # In tenths; docs/live.md gives 1.7.
     security = [*analyze, "security", "--offline=true", "--no-pager", "--threshold=17", str(unit)]
     done = subprocess.run(security, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout

@@ -99,7 +99,7 @@ class Slow(Given):
 
 @pytest.mark.parametrize("ahead_ns", [0, 1_000_000])
 def test_ticks_go_on_where_the_packets_clock_stands_still_or_lags(ahead_ns: int) -> None:
-    """Packets come every half second, by a clock that goes on by nothing, or by too little."""
+    """Packets arrive every half second, by a clock that stands still or is slow."""
     kept = Kept()
     now = [0]
     batches = [[packet_at(NOON_NS + number * ahead_ns)] for number in range(12)]
@@ -136,7 +136,7 @@ def test_how_things_are_at_the_end_is_not_of_a_time_before_the_last_tick() -> No
 
 
 class Failing(Kept):
-    """Cannot do one of the things."""
+    """One of its operations fails."""
 
     def __init__(self, what: str) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def test_packets_before_a_stop_request_are_processed() -> None:
     capture = CAPTURES / "quickstart.pcapng"
     os.write(sink, capture.read_bytes())
     kept = Kept()
-    # The deadline after a stop is on a clock that stands, however slow the machine is.
+    # The deadline after a stop is on a stopped clock, however slow the machine is.
     watcher = Watcher(packet_source, [kept], clock=lambda: 0)
     watcher.stop()
     watcher.run()

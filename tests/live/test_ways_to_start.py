@@ -1,4 +1,4 @@
-"""All ways to start the program with the right to capture, and what each thread has afterwards."""
+"""All ways to start the program with the right to capture, and each thread's rights afterwards."""
 
 import itertools
 import os
@@ -37,7 +37,7 @@ USER = 61_234
 NET_RAW = 1 << 13
 ALL = int(Path("/proc/self/status").read_text().partition("CapBnd:")[2].split()[0], 16)
 # struct vfs_cap_data of <linux/capability.h>: revision 2, effective; two words of permitted and
-# inheritable capabilities. What `setcap cap_net_raw+ep` writes.
+# inheritable capabilities. Written by `setcap cap_net_raw+ep`.
 FILE_CAPABILITY = struct.pack("<5I", 0x0200_0001, NET_RAW, 0, 0, 0)
 CAPTURE = ("live", "-i", "lo", "-o", "{tables}")
 AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups")
@@ -191,7 +191,8 @@ def test_an_installation_that_only_root_can_read_can_be_run_as_a_user(
     assert written(tables) == talked
 
 
-# What between them needs all files of the protocol, codecs, TLS, and telemetry that clients push.
+# The part between them needs all files of the protocol, codecs, TLS, and telemetry that clients
+# push.
 VARIED = (
     "quickstart", "admin-4.3.1", "telemetry-4.3.1", "tls/tls13-4.3.1", "tls/tls12-old-2.8.2",
     "old/kafka-0.7", "old-formats-2.4.1", "sasl-4.3.1", "share-groups-4.3.1", "quorum-4.3.1",
@@ -211,7 +212,7 @@ def replayed(place: Place, tables: Path, *words: str, **variables: str) -> dict[
     rows: dict[str, list[str]] = {}
     for path in tables.glob("*/*/*.parquet"):
         if path.stem == "open_connections":
-            continue  # as of the moments at which tables were rotated, by the clock on the wall
+            continue  # as of the moments at which tables were rotated, by wall-clock time
         rows.setdefault(path.stem, []).extend(map(str, pq.read_table(path).to_pylist()))
     return {table: sorted(found) for table, found in rows.items()}
 
@@ -269,7 +270,7 @@ def test_no_thread_of_top_keeps_anything(name: str, place: Place) -> None:
         running.end()
 
 
-# Threads of the screen, of what it shows, and of the capture.
+# Threads of the screen, of its data, and of the capture.
 SCREEN_THREADS = 3
 
 
@@ -303,9 +304,9 @@ def test_the_screen_needs_an_installation_that_its_user_can_read(place: Place) -
     assert "Traceback" not in said
 
 
-# What is imported when
+# Imports by phase
 
-# Told by Python itself, at each import: what the process may still do, and its threads.
+# Reported by Python itself at each import: the remaining rights of the process, and its threads.
 TELLING = """
 import os, sys
 told = open(os.environ["TOLD"], "a", buffering=1)
@@ -317,7 +318,7 @@ def tell(event, arguments):
         told.write(f"{status['CapEff'].strip()} {status['Threads'].strip()} {arguments[0]}\\n")
 sys.addaudithook(tell)
 """
-# Beside Python's own and kdissect: what parses options, and codecs of captures and records.
+# Beside Python's own and kdissect: parsers of options, and codecs of captures and records.
 HARMLESS = {
     "click", "cramjam", "google_crc32c", "librt", "lz4", "mypy_extensions", "snappy", "zstandard",
 }  # fmt: skip
@@ -325,7 +326,7 @@ MAY_BE_EARLY = {*sys.stdlib_module_names, *HARMLESS, "kdissect", "sitecustomize"
 
 
 class Import(NamedTuple):
-    """Result of a module with that many threads; says if the process had capabilities."""
+    """Result of a module with that many threads; records whether the process had capabilities."""
 
     is_privileged: bool
     threads: int
@@ -368,7 +369,7 @@ def test_nothing_that_starts_a_thread_is_imported_before_privileges_are_given_up
     found = imports_of(place, WAYS[name], tables)
     early = {one.package for one in found if one.is_privileged}
     assert "kdissect" in early
-    # Of what is asked for in vain, as modules of other systems are, nothing is imported.
+    # Modules that are not found, as those of other systems, are not imported.
     assert {name for name in early - MAY_BE_EARLY if find_spec(name) is not None} == set()
     assert {one.threads for one in found if one.is_privileged} == {1}
     late = {one.package for one in found if not one.is_privileged}
@@ -388,7 +389,7 @@ def test_privileged_imports_start_no_thread_either(place: Place, tables: Path) -
     assert [one.package for one in found if not one.is_privileged] == []
 
 
-# What goes wrong
+# Failures
 
 EARLY = "import pyarrow\n"
 LATER_MODULES = "kdissect: privileges cannot be given up: thread "

@@ -60,7 +60,7 @@ class Unit(NamedTuple):
 
 
 def parse_unit(text: str) -> Unit:
-    """As systemd.syntax(7) has it: a backslash at the end of a line goes on with the next one."""
+    """As in systemd.syntax(7): after a backslash at its end, a line continues on the next one."""
     directives: dict[str, list[str]] = {}
     section = ""
     for line in re.sub(r"\\\n", " ", text).splitlines():
@@ -113,7 +113,7 @@ def allowed_calls(unit: Unit) -> list[str]:
             members = groups.setdefault(word, [])
         elif word and word[0] != "#":
             members.append(word)
-    # What it allows in any case, says systemd.exec(5).
+    # Allowed in any case, according to systemd.exec(5).
     allowed = _members(["@default"], groups)
     for value in unit.directives["SystemCallFilter"]:
         found = _members(value.removeprefix("~").split(), groups)

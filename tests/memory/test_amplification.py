@@ -1,7 +1,7 @@
-"""Memory of one message is bounded for every layout, whatever is repeated in it.
+"""Memory of one message is bounded for every layout and every repeated part.
 
-Peaks are those of tracemalloc beside a small limit on what a message may become. Without it the
-worst messages here take 100 times their size as facts, and 600 times as bodies.
+Peaks are those of tracemalloc, with a small limit on the expansion of a message. Without it the
+worst messages here take 100 times their size as extracted fields, and 600 times as bodies.
 """
 
 import random
@@ -22,7 +22,7 @@ from tests.seeds import SEED
 KIB = 1 << 10
 LIMIT = 32 * KIB
 SIZE = 48 * KIB
-# What is held beside: readers, generated functions, names of fields, an interner's texts.
+# Also held: readers, generated functions, names of fields, an interner's texts.
 BASE = 64 * KIB
 # Facts are cells, which grow to twice as many, objects of as many bytes, and the texts of each.
 FACTS = 6

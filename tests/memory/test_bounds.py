@@ -46,7 +46,7 @@ def told(found: Found, kind: str) -> list[str]:
 
 
 def fetches(count: int, partitions: int) -> Any:
-    """Incremental fetches of a session, each of which names partitions that none did before."""
+    """Incremental fetches of a session, each of which names new partitions."""
     talk = conversation()
     for number in range(count):
         first = number * partitions
@@ -154,7 +154,7 @@ def test_a_connection_keeps_no_long_client_id() -> None:
         assert (state.last_client_id, state.client_id_bytes) == (kept, (kept or "").encode())
 
 
-# What waits
+# Waiting data
 
 
 def exchange_with(partition_count: int = 0) -> Exchange:

@@ -1,4 +1,4 @@
-"""The codecs: what they unpack, what they refuse, and how little memory a bomb gets."""
+"""The codecs: what they unpack and refuse, and how little memory a bomb gets."""
 
 import contextlib
 import struct

@@ -1,4 +1,4 @@
-"""The names of Kafka's small numbers stand beside them in what people read."""
+"""The names of Kafka's enum values are shown beside them in output for people."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every error code of a response becomes a fact: path, message and what it concerns."""
+"""Every error code of a response becomes a row: path, message and the entity concerned."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Generated code gives what the tree of readers gives, or leaves the body to it."""
+"""Generated code gives the result of the reader tree, or leaves the body to it."""
 
 from collections.abc import Callable
 from functools import cache, partial

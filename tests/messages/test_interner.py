@@ -1,4 +1,4 @@
-"""Texts and ids are what their bytes say, whatever came before them."""
+"""Texts and ids depend on their bytes alone, not on earlier ones."""
 
 from hypothesis import given
 from hypothesis import strategies as st

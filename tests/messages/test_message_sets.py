@@ -184,7 +184,7 @@ def test_positions_that_no_log_has_count_from_0() -> None:
 
 
 def test_a_set_without_a_size_ends_with_the_last_whole_message() -> None:
-    # Seed 003, ProduceRequest: nothing says how long a message_set is.
+    # Seed 003, ProduceRequest: the length of a message_set is not stated.
     for after in (b"", struct.pack(">i", 1), struct.pack(">i", 77) + bytes(90), b"\0\0\0"):
         assert set_end(SOME + after, 0, len(SOME + after)) == len(SOME)
     wrong = message(b"x", crc=5)

@@ -36,12 +36,12 @@ FILES = {
     for file in (*COORDINATORS.values(), *METADATA.values())
     for name in load_file(f"messages/{file}")
 }
-# What 2.8 called ClientQuotaRecord.
+# The name of ClientQuotaRecord in 2.8.
 FORMER = {"QuotaRecord": "ClientQuotaRecord"}
 
 
 def decoded(vector: dict[str, Any]) -> Body:
-    """The message as it stands in a record or request, by the way that such a one is read."""
+    """The message as it is in a record or request, read by the reader for that place."""
     name = FORMER.get(vector["name"], vector["name"])
     version, data = vector["version"], bytes.fromhex(vector["data"])
     int16 = struct.pack(">h", version)
@@ -68,7 +68,7 @@ def decoded(vector: dict[str, Any]) -> Body:
 
 
 def told(vector: dict[str, Any]) -> Any:
-    """Kafka's JSON, with what `decoded` changes."""
+    """Kafka's JSON, adapted to `decoded`."""
     values = vector["values"]
     if vector["name"] in CONTROL_TYPES and "version" in values:
         return values | {"version": vector["version"]}
@@ -78,7 +78,7 @@ def told(vector: dict[str, Any]) -> Any:
 
 
 def agrees(ours: Any, theirs: Any) -> bool:
-    """Return whether all that Kafka's JSON says is in our values; it leaves off tagged defaults."""
+    """Return whether our values contain all of Kafka's JSON, which omits tagged defaults."""
     if isinstance(theirs, dict):
         named = {name.replace("_", ""): value for name, value in ours.items()}
         return all(
@@ -88,7 +88,7 @@ def agrees(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, list):
         ours = ours or []
         return len(ours) == len(theirs) and all(map(agrees, ours, theirs))
-    if isinstance(ours, dict):  # what should be a member's subscription is random bytes
+    if isinstance(ours, dict):  # random bytes in the place of a member's subscription
         return bool(ours["undecoded"] == len(base64.b64decode(theirs)))
     if isinstance(ours, bytes):
         return base64.b64encode(ours).decode() == theirs
@@ -111,7 +111,7 @@ def test_every_record_of_kafkas_own_topics_has_a_vector() -> None:
         for kind in ("coordinator-key", "coordinator-value", "metadata"):
             missing |= set(names_of(file, kind).values())
     missing -= {FORMER.get(vector["name"], vector["name"]) for vector in VECTORS}
-    # The first is gone since 3.3, the second came with 4.4, of which there are no jars yet.
+    # The first was removed in 3.3; the second came with 4.4, which has no jars yet.
     assert missing == {"RemoveFeatureLevelRecord", "UnregisterControllerRecord"}
 
 

@@ -1,4 +1,4 @@
-"""A null in a decoded body is one on the wire: what is empty there stays empty."""
+"""A null in a decoded body is one on the wire: empty values there stay empty."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from tests.exchange_builders import INTEGERS, make_struct
 
 
 def emptied(fields: tuple[FieldSpec, ...], version: int) -> dict[str, Any]:
-    """Values of all fields of a version, of which none is null: arrays have one element."""
+    """Values of all fields of a version, none of them null: arrays have one element."""
     values: dict[str, Any] = {}
     for field in fields:
         if version not in field.versions or field.type in INTEGERS or field.type == "uuid":

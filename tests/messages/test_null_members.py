@@ -42,7 +42,7 @@ def bodies(api: str, side: str) -> Iterator[tuple[int, Any]]:
 
 
 def opened(body: Any) -> Any:
-    """A body whose members' bytes can be read."""
+    """A body with decodable member bytes."""
     if isinstance(body, list):
         return [opened(item) for item in body]
     if not isinstance(body, dict):

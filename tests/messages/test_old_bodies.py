@@ -1,4 +1,4 @@
-"""Frames of the protocols before 0.8: hostile sizes, what is left over, any bytes at all."""
+"""Frames of the protocols before 0.8: hostile sizes, leftover bytes, arbitrary bytes."""
 
 import struct
 import time
@@ -96,7 +96,7 @@ def test_each_multifetch_set_counts_from_its_own_offset() -> None:
     asked = multifetch(fetch_entry("orders", 0, 500, 99), fetch_entry("audit", 1, 70, 99))
     body = full_old_body(KAFKA_07, 2, multifetched((0, SET), (1, b""), (0, SET)), True, asked)
     sets = [[batch["base_offset"] for batch in one["message_set"]] for one in body["responses"]]
-    # A third one that nobody asked for counts from 0.
+    # A third, unrequested one counts from 0.
     assert sets == [[500], [], [0]]
 
 

@@ -1,4 +1,4 @@
-"""Packed partitions are what `Partition` objects say, and keep it through every way they go."""
+"""Packed partitions equal the `Partition` objects, and stay equal through every conversion."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Records packed into columns: the same as those that are read one by one, or none of them."""
+"""Records packed into columns: the same as records read one by one, or none of them."""
 
 import struct
 
@@ -49,7 +49,7 @@ def one_by_one(data: bytes, budget: Budget | None = None) -> list[Row]:
 
 
 def packed(data: bytes) -> list[Row]:
-    """The rows of a batch all of whose records are sound."""
+    """The rows of a batch with intact records only."""
     columns = RecordColumns()
     scan = pack_within(data, only_batch(data), Budget(1 << 20, 1 << 20), columns)
     assert (scan.records, scan.lost_count, scan.error) == ([], 0, None)

@@ -68,7 +68,7 @@ def wrapper_of(magic: int, inner: bytes) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_wrong_checksum_inside_a_wrapper_is_reported(magic: int) -> None:
-    # The wrapper's own checksum is right: what the producer packed was damaged already.
+    # The wrapper's own checksum is right: the producer packed damaged data.
     good = make_message(magic, b"one", offset=1)
     for inner, is_right in ((good, True), (good[:-1] + b"!", False)):
         log = wrapper_of(magic, inner)
@@ -172,7 +172,7 @@ def fetched_records(found: Found) -> list[Any]:
 
 
 def test_an_internal_topic_known_by_its_id_is_opened() -> None:
-    # facts 12: a follower of 2.8 or newer fetches by id; Metadata says whose it is.
+    # facts 12: a follower of 2.8 or newer fetches by id; Metadata has its name.
     named = [{"name": "__consumer_offsets", "topic_id": OFFSETS}]
     talk = conversation().open().client(request("Metadata", 12, 1))
     talk = talk.broker(response("Metadata", 12, 1, topics=named))
@@ -239,7 +239,7 @@ PIECES = {
 
 
 def found_opaque(value: Any, path: str = "") -> set[str]:
-    """Paths of what is not opened: bytes, and what says that it could not be."""
+    """Paths of unopened bytes, and the marks that they could not be opened."""
     if isinstance(value, list):
         return {found for item in value for found in found_opaque(item, path)}
     if isinstance(value, bytes):

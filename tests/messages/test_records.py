@@ -1,4 +1,4 @@
-"""Batches of magic 2 and their records: what is read, and what a lie costs."""
+"""Batches of magic 2 and their records: what is decoded, and the cost of a false value."""
 
 import struct
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ def test_an_emptied_batch_is_a_batch() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_offsets_that_no_delta_can_be_added_to_are_no_offsets(sign: int) -> None:
-    """One of them would be NULL, which stands for no offset at all."""
+    """One of them would be NULL, which means no offset."""
     limit = sign * int(OFFSET_MAX)
     batch = only_batch(make_batch(TWO, base_offset=limit))
     assert (batch.base_offset, batch.last_offset) == (limit, limit + 1)
@@ -282,7 +282,7 @@ def test_offsets_reach_to_the_ends_of_32_bits(delta: int) -> None:
 
 
 def damaged(body: bytes) -> bytes:
-    """A record of `body`, whatever that is."""
+    """A record of `body`, which may be anything."""
     return make_varint(len(body)) + body
 
 

@@ -26,7 +26,7 @@ HARMLESS = {
 }  # fmt: skip
 SUSPICIOUS = ("password", "secret", "token", "hmac", "salt", "auth", "credential", "storedkey",
               "serverkey", "proof")  # fmt: skip
-# Structs of a name and a text that are no configs of Kafka: nobody puts credentials there.
+# Structs of a name and a text that are no configs of Kafka: they contain no credentials.
 NO_CONFIGS = {"TopicConfigs", "ClientTags", "LastAssignmentConfigs"}
 LISTED = [tuple(row) for row in read_index("secrets")]
 

@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 class Kind(NamedTuple):
-    """A heartbeat but for its correlation id; `told` is its response, if there is one."""
+    """A heartbeat except for its correlation id; `told` is its response, if there is one."""
 
     asked: dict[str, Any]
     told: dict[str, Any] | None

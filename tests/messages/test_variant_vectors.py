@@ -1,7 +1,7 @@
 """Messages in layouts that later releases changed in place, as those releases wrote them.
 
 Facts, section 15: the newest layout is tried first, the variant when it does not fit; the value
-says whose layout it is.
+names the release of the layout.
 """
 
 import re
@@ -21,7 +21,7 @@ BODIES = {
 }
 OF_VARIANTS = [vector for vector in ALL_VECTORS if vector.releases]
 LAYOUTS = sorted({(vector.name, vector.releases) for vector in OF_VARIANTS})
-# What fits more than one layout, with the same values in each: how many of the vectors.
+# Vectors that fit more than one layout, with the same values in each: their number.
 SAME_IN_BOTH = {
     "ConsumerGroupDescribeResponse": 3,
     "ConsumerGroupPartitionMetadataValue": 3,
@@ -29,12 +29,12 @@ SAME_IN_BOTH = {
     "OffsetCommitRequest": 3,
     "ReadShareGroupStateSummaryResponse": 4,
 }
-# A list of renewers whose bytes are a requester too: nothing on the wire tells.
+# A list of renewers whose bytes are also a requester: indistinguishable on the wire.
 NOT_TOLD = {"DelegationTokenRecord": 1}
 
 
 def decoded(vector: Vector) -> tuple[str, object]:
-    """The releases whose layout was found, and the values."""
+    """The releases with a fitting layout, and the values."""
     if vector.name in BODIES:
         api, side = BODIES[vector.name]
         values = decode(api, vector.version, side, vector.raw)
@@ -49,7 +49,7 @@ def expected(vector: Vector) -> object:
 
 
 def without_sizes(values: object) -> str:
-    # The vectors write bytes as hex, so what is said about the size of secrets differs.
+    # The vectors write bytes as hex, so the reported sizes of secrets differ.
     return re.sub(r"<redacted, \d+ bytes>", "<redacted>", repr(values))
 
 

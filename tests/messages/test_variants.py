@@ -1,4 +1,4 @@
-"""Layouts that releases changed under the same version: the row says whose the body is."""
+"""Layouts that releases changed under the same version: the row names the release."""
 
 import struct
 from typing import Any

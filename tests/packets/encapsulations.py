@@ -204,7 +204,7 @@ LINK_LAYERS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "Ethernet": (link.ETHERNET, lambda f: f),
     "IEEE 802.3": (
         link.ETHERNET,
-        # What is too long for the field has an ethertype of its own.
+        # Values too long for the field have an ethertype of their own.
         lambda f: f[:12] + struct.pack(">H", len(snap(f)) if len(f) < 1500 else 0x8870) + snap(f),
     ),
     "Linux cooked v1": (

@@ -55,7 +55,7 @@ def decode(data: bytes, link_type: int = ETHERNET, original_length: int = -1) ->
 def segment(
     flow: bytes = FLOW, payload: bytes = b"payload", payload_length: int = -1, **fields: int
 ) -> dict[str, object]:
-    """The fields of the segment that the builders make when nothing else is said."""
+    """The fields of the segment that the builders make by default."""
     made: dict[str, object] = {
         "number": 3,
         "ordinal": 5,

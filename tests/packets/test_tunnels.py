@@ -87,7 +87,7 @@ def test_cut_anywhere_it_gives_the_segment_or_is_counted(encapsulation: Encapsul
         found = decode(data[:size], link_type, len(data))
         assert isinstance(found, dict)
         if size < payload_at:
-            # Where labels and ports have no bytes behind them, nobody can tell what they are for.
+            # Where labels and ports have no bytes after them, their content cannot be determined.
             assert set(found) <= {"headers cut off", "MPLS", "UDP"}
         else:
             assert found == {**whole, "payload": PAYLOAD[: size - payload_at]}
@@ -167,7 +167,7 @@ Rows = dict[str, list[dict[str, object]]]
 
 
 def rows_of(packets: list[Captured], link_type: int) -> Rows:
-    """The rows of three tables, which say the same wherever in a packet a segment is."""
+    """The rows of three tables, which are the same for a segment anywhere in a packet."""
     written = io.BytesIO(make_pcap(packets, magic=NANOSECONDS, link_type=link_type))
     found: Rows = {"exchanges": [], "connections": [], "problems": []}
     for table, batch in Run(written, Options(tables=tuple(found))):
@@ -216,7 +216,7 @@ OUTER = FRAMES / IP(**OUTER4)
 ARP = bytes(12) + b"\x08\x06" + bytes(28)
 
 
-# What only looks like a tunnel, and what nobody can look into
+# Payload that only looks like a tunnel, and payload that cannot be decoded
 
 
 @pytest.mark.parametrize(

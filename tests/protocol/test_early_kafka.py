@@ -1,6 +1,6 @@
 """Differences of Kafka 0.8.0 to 0.9, and of the two drafts of 2012, one by one.
 
-The bytes are written out by hand; most facts here are ones that today's definitions do not say.
+The bytes are written out by hand; most facts here are absent from today's definitions.
 """
 
 import struct

@@ -84,7 +84,7 @@ def test_a_character_count_in_place_of_a_byte_count_is_a_problem_that_keeps_the_
 
 
 def test_missing_bytes_are_a_problem_with_the_path_and_offset_of_both_decoders() -> None:
-    """Section 1, and what the library promises: the tables and the full decode say the same."""
+    """Section 1, and the library's promise: the tables and the full decode agree."""
     topics = [{"topic": "orders"}, {"topic": "payments"}]
     body = make_body("Fetch", 4, "request", {"topics": topics})[:-6]
     frame = request("Fetch", 4, 1, body=body)
@@ -173,7 +173,7 @@ def test_features_in_the_tags_of_api_versions_are_read() -> None:
 
 
 def test_every_shipped_version_is_read_regardless_of_api_versions() -> None:
-    """Section 3: the response says min 3 for Produce, a Produce v0 is decoded all the same."""
+    """Section 3: the response has min 3 for Produce; a Produce v0 is decoded all the same."""
     offered = make_body("ApiVersions", 0, "response", {
         "api_keys": [{"api_key": 0, "min_version": 3, "max_version": 11}]
     })  # fmt: skip

@@ -128,7 +128,7 @@ def test_a_version_that_is_not_there_is_an_unknown_api() -> None:
 
 
 def check_any(spec: MessageSpec, version: int, data: bytes) -> None:
-    """`data` is a value or a DecodeError; what can be read can be skipped to the same end."""
+    """`data` is a value or a DecodeError; a readable value can be skipped to the same end."""
     reader = build_reader(spec, version)
     try:
         _, end = reader.read(data, 0)

@@ -1,9 +1,9 @@
 """The five documents that the project was asked to implement: each layout they draw, decoded.
 
-Every case names its seed and section, and has the layout in the notation of `encoded`, written
-down from the document by hand; the bytes are made of that and of nothing of kdissect's. Names
-differ between the documents and Kafka's sources, so values are compared in the order of the wire.
-Where a document and what shipped differ, the case says so.
+Every case names its seed and section, and has the layout in the notation of `encoded`, written down
+from the document by hand; the bytes come from that alone, not from kdissect. Names differ between
+the documents and Kafka's sources, so values are compared in the order of the wire. Where a document
+and the released Kafka differ, the case notes it.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def encoded(layout: str) -> tuple[bytes, list[Any]]:
     """Bytes and values of a layout: fields with blanks between them, arrays of two in brackets.
 
     i8 to i64 are integers, s a string with an int16 size, b bytes with an int32 size, [] an array
-    with an int32 count, = a value of its own as in ``i16=3``. Every value is another one.
+    with an int32 count, = a given value as in ``i16=3``. All values are distinct.
     """
     data, values, rest = _fields(re.findall(r"\[|\]|[^\s\[\]]+", layout), itertools.count(1))
     assert rest == []
@@ -96,7 +96,7 @@ GUIDE: list[Case] = [
     ("Group Coordinator Response", "GroupCoordinator", 0, "response", "i16 i32 s i32"),
     ("Offset Commit Request v0", "OffsetCommit", 0, "request", "s [s [i32 i64 s]]"),
     ("Offset Commit Request v1", "OffsetCommit", 1, "request", "s i32 s [s [i32 i64 i64 s]]"),
-    # The guide says 0.8.3, a number that was never released; it came with 0.9.0.
+    # The guide has 0.8.3, a number that was never released; it came with 0.9.0.
     ("Offset Commit Request v2", "OffsetCommit", 2, "request", "s i32 s i64 [s [i32 i64 s]]"),
     ("Offset Commit Response", "OffsetCommit", 0, "response", "[s [i32 i16]]"),
     ("Offset Commit Response", "OffsetCommit", 1, "response", "[s [i32 i16]]"),
@@ -267,7 +267,7 @@ def test_a_message_set_of_the_guide() -> None:
 @pytest.mark.parametrize("codec", [1, 2])
 def test_a_compressed_message_set_of_the_guide(codec: int) -> None:
     inner = guide_message(5, b"a", b"b") + guide_message(6, None, b"c")
-    packed = wrapper(inner, codec)[10:]  # what 0.7 packs is packed the same way
+    packed = wrapper(inner, codec)[10:]  # data packed by 0.7 is packed the same way
     assert decompress(codec, packed) == inner
     assert guide_records(guide_message(6, None, packed, codec)) == [
         (5, b"a", b"b"),
@@ -324,7 +324,7 @@ def test_the_commit_keys_of_004_were_never_released() -> None:
     assert [find_api(key).name for key in (6, 7)] == ["UpdateMetadata", "ControlledShutdown"]
 
 
-# Error codes: seed 002 has Java's names, of which Kafka changed some later; 000 and 004 Scala's.
+# Error codes: seed 002 has Java's names, some of which Kafka changed later; 000 and 004 Scala's.
 
 RENAMED = {
     "UNKNOWN": "UNKNOWN_SERVER_ERROR",
@@ -355,7 +355,7 @@ def test_the_errors_are_those_of_the_documents() -> None:
 
 
 def test_the_same_errors_may_be_retried() -> None:
-    # Since 2.x clients may retry REPLICA_NOT_AVAILABLE (9) too, which 002 says no to.
+    # Since 2.x clients may retry REPLICA_NOT_AVAILABLE (9), too, which 002 denies.
     retriable = {code for code in range(-1, 33) if error_codes()[code].is_retriable}
     assert retriable == RETRIABLE_002 | {9}
 
@@ -454,8 +454,8 @@ def test_the_messages_of_001(codec: int) -> None:
     assert record["value"] == b"payload"
 
 
-# Seed 003, "New Wire Format Proposal". Its FetchRequest has version_id and correlation_id the
-# other way round than its table of common fields, which is what is decoded.
+# Seed 003, "New Wire Format Proposal". Its FetchRequest has version_id and correlation_id in the
+# opposite order to its table of common fields, whose order is decoded.
 
 
 HEADER_003 = struct.pack(">hhi", 0, 5, 4711) + string16("shop")

@@ -1,4 +1,4 @@
-"""Nulls where a layout has none: taken as null, and told with path and offset."""
+"""Nulls where a layout has none: taken as null, and reported with path and offset."""
 
 import contextlib
 from pathlib import Path

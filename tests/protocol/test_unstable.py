@@ -1,8 +1,8 @@
-"""Versions that a release offers only with unstable.api.versions.enable, and where it is said.
+"""Versions that a release offers only with unstable.api.versions.enable, and where that is shown.
 
-The truth is of Kafka's own classes: of each release's kafka-clients, the APIs for which
-`ApiMessageType.highestSupportedVersion(true)` is not `highestSupportedVersion(false)`. Before 3.5
-there is no such thing. 4.2, 4.3 and 4.4 say the same.
+The truth comes from Kafka's own classes: of each release's kafka-clients, the APIs for which
+`ApiMessageType.highestSupportedVersion(true)` is not `highestSupportedVersion(false)`. Releases
+before 3.5 have no such versions. 4.2, 4.3 and 4.4 agree.
 """
 
 import json

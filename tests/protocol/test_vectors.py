@@ -60,7 +60,8 @@ def spec_of(name: str, releases: str = "") -> MessageSpec:
 
 
 ALL_VECTORS = read_vectors()
-# For what would take too long with all: a full and a random one of each newest layout and writer.
+# For tests that would take too long with all: a full and a random one of each newest layout and
+# writer.
 VECTORS = [
     (vector.name, vector.version, vector.raw, vector.values)
     for index, vector in enumerate(ALL_VECTORS)
@@ -85,7 +86,7 @@ def test_every_layout_and_variant_has_ten_vectors_of_kafka_itself() -> None:
         for (name, releases), spec in all_layouts().items()
         for version in spec.versions
     }
-    # What an old client library's fixtures have; no release of Kafka writes it.
+    # From an old client library's fixtures; no release of Kafka writes it.
     every -= {layout for layout in every if layout[0] == "ApiVersionsResponse" and layout[2]}
     of_kafka = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kafka "))
     assert len(every) == 934
@@ -93,7 +94,7 @@ def test_every_layout_and_variant_has_ten_vectors_of_kafka_itself() -> None:
 
 
 def test_kio_is_the_second_oracle_of_all_but_the_newest_api_versions() -> None:
-    """Facts, section 18: what kio 0.5.0 and 0.6.5 do not cover is of 4.4."""
+    """Facts, section 18: layouts that kio 0.5.0 and 0.6.5 do not cover are those of 4.4."""
     by_layout = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kio"))
     assert set(by_layout.values()) == {10}
     of_kio = {(name, version) for name, version, _ in by_layout}

@@ -1,4 +1,4 @@
-"""Random cases: a name and a number say which talks, which fault, and how it strikes."""
+"""Random cases: a name and a number select the talks, the fault, and how it strikes."""
 
 import random
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ QUICK = (
     "transactions-4.3.1.pcapng",
 )
 ALL = tuple(sorted(path.name for path in CAPTURES.glob("*.pcapng")))
-# Cases that showed something wrong in kdissect: fault class, number, and captures where not QUICK.
+# Cases that revealed a defect of kdissect: fault class, number, and captures where not QUICK.
 SHOWN: tuple[tuple[str, int, Sequence[str]], ...] = (
-    # Raw SASL tokens that come before what they answer, or without it, were taken for responses.
+    # Raw SASL tokens before their request, or without it, were taken for responses.
     ("reordered", 23, QUICK),
     ("reordered", 55, QUICK),
     ("all that loses nothing", 2, QUICK),
@@ -39,7 +39,7 @@ SHOWN: tuple[tuple[str, int, Sequence[str]], ...] = (
     # Responses behind a hole were not found again.
     ("packets lost", 13, QUICK),
     ("bursts lost", 2, QUICK),
-    # What was found by searching began inside a frame.
+    # A frame found by searching began inside another one.
     ("combined, odd port", 19, QUICK),
     ("combined, odd port", 240, QUICK),
     # A response was read as a request of an unknown version, and the broker taken for the client.
@@ -51,7 +51,7 @@ SHOWN: tuple[tuple[str, int, Sequence[str]], ...] = (
     ("no handshake, odd port", 100160, ALL),
     # A reordered acknowledgment set the start of a stream whose SYN was lost.
     ("combined, odd port", 100138, ALL),
-    # The SYN-ACK alone says where the client's stream begins.
+    # Only the SYN-ACK shows where the client's stream begins.
     ("combined, odd port", 98, QUICK),
     # A request that was sent again seconds later made orphans of responses to later ones.
     ("combined", 115447, ALL),

@@ -1,9 +1,9 @@
 """Every value of every table of a damaged capture, against that of the whole capture.
 
-A value is right when it is that of the whole, and when it is null: unknown. Whatever else it is,
-it was made up. `relations` has the columns of which less is asked, each with its reason. Rows are
-matched by what was on the wire and where (packets, stream positions, the order within an exchange
-or a partition), never by what is judged.
+A value is right when it equals that of the whole, and when it is null: unknown. Any other value was
+made up. `relations` has the columns with a weaker requirement, each with its reason. Rows are
+matched by wire facts (packets, stream positions, the order within an exchange or a partition),
+never by judged values.
 """
 
 from collections import Counter

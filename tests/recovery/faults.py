@@ -1,7 +1,7 @@
 """Faults of captures: each takes packets in capture order and returns others.
 
-Times never go back: packets that come late come at a later time. What a fault does depends on the
-wires and on `source` only, so a seed says everything.
+Times never go back: packets that arrive late have a later time. A fault depends on the wires and on
+`source` only, so a seed determines everything.
 """
 
 import random
@@ -19,10 +19,11 @@ Fault = Callable[[list[Wire], random.Random], list[Wire]]
 
 
 class FaultClass(NamedTuple):
-    """Faults that are judged alike; `loses` says whether bytes may be missing afterwards, `mixes`
-    whether packets may overtake each other, of which fetch sessions tell other stories too.
+    """Faults that are judged alike.
 
-    `drawn` gives the faults of one case, in the order in which they happen to a packet.
+    `loses` tells whether bytes may be missing afterwards, `mixes` whether packets may overtake each
+    other, after which fetch sessions differ, too. `drawn` gives the faults of one case, in the
+    order in which they happen to a packet.
     """
 
     drawn: Callable[[random.Random], Sequence[Fault]]
@@ -231,7 +232,7 @@ IN_ORDER: tuple[Fault, ...] = (
 )
 
 
-# Faults that make other packets of the same bytes: what they give is the whole capture.
+# Faults that make other packets of the same bytes: the result equals that of the whole capture.
 SEGMENTING = (coalesced, resegmented)
 LOSSLESS = (coalesced, resegmented, sent_again, doubled, reordered)
 

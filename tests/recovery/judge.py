@@ -39,11 +39,11 @@ from tests.recovery.talks import (
 )
 
 REQUEST_COLUMNS = ("api_key", "api", "api_version", "correlation_id", "client_id", "request_size")
-# What depends on when and where packets were captured, beside times and durations.
+# Values that depend on when and where packets were captured, beside times and durations.
 PLACES = {
     "capture", "connection_id", "exchange_id", "request_packet", "response_packet", "retransmits",
 }  # fmt: skip
-# What a fetch session says depends on its earlier requests and responses.
+# Values of a fetch session depend on its earlier requests and responses.
 SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
 PARTS = ("framed", "skipped", "tls", "encrypted", "retransmitted", "duplicate_packet")
 REQUEST_HEADER = 8  # bytes: key, version, correlation id
@@ -52,7 +52,7 @@ SMALL_BODY = 8  # bytes; smaller frames may look like a request by chance
 
 
 class Finding(NamedTuple):
-    """Something that must not be; `talk` is the number of the talk, -1 for the whole."""
+    """A violation; `talk` is the number of the talk, -1 for the whole."""
 
     kind: str
     talk: int
@@ -86,13 +86,13 @@ def judge(case: Case, found: Found) -> Verdict:
     return verdict
 
 
-# What must be found
+# Required results
 
 
 def known_frames(
     talk: Talk, side: int, seen: Seen, shows_itself: set[int], has_start: bool
 ) -> set[int]:
-    """Positions of the frames whose start is known; `shows_itself` are positions of frames."""
+    """Positions of the frames with a known start; `shows_itself` are positions of frames."""
     known = set()
     is_known = has_start
     for frame in talk.frames[side]:
@@ -199,7 +199,7 @@ class Due:
         start = true.response.position
         overtaken_ns = self.overtaken_ns(true)
         if overtaken_ns >= REORDER_NS:
-            # Nothing waits so long: what comes then was sent again.
+            # Nothing waits so long: later bytes are retransmissions.
             return False
         if overtaken_ns >= 0 and self.ids[true.row["correlation_id"]] > 1:
             # Which of the requests with the same id it answers cannot be known.
@@ -235,7 +235,7 @@ def is_evident(true: TrueExchange) -> bool:
     return row["client_id"] is not None or true.request.size > 10 + SMALL_BODY
 
 
-# What must be right
+# Values
 
 
 def differences(
@@ -245,7 +245,7 @@ def differences(
     row, true = match.row, match.true.row
     yield from compared(row, true, REQUEST_COLUMNS, may_be_null=not is_intact)
     yield from timed(match, "request", asked, match.true.request)
-    # Null: where responses may be missing, nothing says that there was none.
+    # Null: where responses may be missing, their absence is unknown.
     if row["outcome"] not in ("answered", true["outcome"], "unanswered", None):
         yield f"outcome {row['outcome']} was {true['outcome']}"
     if row["outcome"] == "answered":
@@ -261,10 +261,11 @@ def differences(
         skipped = PLACES | TIMES | (SESSION_COLUMNS if skips_sessions else set())
         columns = [name for name in row if name not in skipped and not name.endswith("_ns")]
         if not answered.wires:
-            # That no response was captured says nothing of the request.
+            # A response that was not captured proves nothing about the request.
             columns.remove("decode_status")
         if row["api"] == "ShareFetch" and "fetch_class" in columns:
-            # Whether it waited is told by the records' own times, which are not those of the talk.
+            # Whether it waited is known from the records' own times, which are not those of the
+            # talk.
             columns.remove("fetch_class")
         yield from compared(row, true, columns, may_be_null=False)
         for table in TABLES:
@@ -325,7 +326,7 @@ def plain(rows: dict[str, list[Row]], table: str, skips_sessions: bool) -> list[
 
 
 def is_part(row: Row, true: Row) -> bool:
-    """Return whether all that a row says is true."""
+    """Return whether all values of a row are true."""
     return all(value is None or value == true[name] for name, value in row.items())
 
 
@@ -349,7 +350,7 @@ def candidate_differences(row: Row, true: Row) -> Iterable[str]:
         api, _, versions = one.rpartition(" ")
         first, _, last = versions.partition("-")
         versions_of = (true["api_version"], 0) if api == "ApiVersions" else (true["api_version"],)
-        # A broker that does not know the version asked for says so in version 0.
+        # A broker that does not know the requested version answers in version 0.
         if api == true["api"] and any(int(first) <= v <= int(last or first) for v in versions_of):
             return
     yield f"{true['api']} {true['api_version']} is not among {named}"
@@ -381,7 +382,7 @@ def judge_balance(
             verdict.add("balance", number, f"{mine['payload']} bytes counted of {payload}")
         least = sum(side.lost_inside() for side in sides)
         most = sum(side.lost() for side in sides)
-        # What comes after the end of a connection is a connection of its own.
+        # Packets after the end of a connection form a connection of their own.
         if counts[number] == 1 and not least <= mine["missing"] <= most:
             text = f"{mine['missing']} bytes missing, which are {least} to {most}"
             verdict.add("balance", number, text)

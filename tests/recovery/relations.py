@@ -1,6 +1,6 @@
-"""The columns of which less is asked than to be as in the whole capture, each with its reason.
+"""The columns that need not equal the whole capture's, each with its weaker relation and reason.
 
-Every other column must have the whole's value, or null: `holds`. So must a column that is new.
+Every other column must have the whole's value, or null: `holds`. The same goes for new columns.
 """
 
 import json
@@ -14,7 +14,7 @@ from kdissect.tables.schemas import TABLES, TIME
 from tests.exchange_builders import Row
 
 Rows = Mapping[str, Sequence[Row]]
-# Tables whose rows are of an exchange.
+# Tables with rows of one exchange each.
 DETAILS: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
 WAYS: Final = ("to_broker", "to_client")
 # Values of decode_status for missing bytes.
@@ -70,7 +70,7 @@ def holds(table: str, column: str, value: Value) -> bool:
 
 
 def is_outcome(value: Value) -> bool:
-    """An orphan, or a request of which nothing shows that it was answered."""
+    """An orphan, or a request without evidence of an answer."""
     if value.told == "orphan":
         return value.pair.row["request_packet"] is None
     is_alone = value.told == "unanswered" and value.true == "answered"
@@ -98,7 +98,7 @@ def has_candidate(value: Value) -> bool:
     true = value.pair.true
     versions = {true["api_version"]}
     if true["api"] == "ApiVersions":
-        # A broker that does not know the version asked for says so in version 0.
+        # A broker that does not know the requested version answers in version 0.
         versions.add(0)
     for one in value.told.split(", "):
         api, _, named = one.rpartition(" ")
@@ -109,7 +109,7 @@ def has_candidate(value: Value) -> bool:
 
 
 def is_status(value: Value) -> bool:
-    """Nothing more is wrong than that bytes are missing; of a response not yet there, nothing."""
+    """Nothing but missing bytes is wrong; for a response that is not yet there, nothing is."""
     more = set(value.told.split("+")) - {"ok"} - set(value.true.split("+"))
     return more <= LOSS and (bool(more) or is_answered_later(value))
 
@@ -165,7 +165,7 @@ def is_withheld(told: Any, true: Any) -> bool:
 
 
 def is_raw(told: Any, true: Any) -> bool:
-    """Return whether these are the bytes of what the whole capture decodes, as many as it says."""
+    """Return whether these are the bytes that the whole capture decodes, as many as it states."""
     if not isinstance(true, dict) or "size" not in true:
         return False
     if isinstance(told, dict) and set(told) == {"base64"}:

@@ -36,11 +36,11 @@ class Seen:
         self.state = bytearray(length)
         self.wires: list[tuple[int, Wire]] = []
         self.has_syn = False
-        # Where the stream begins for who sees only this: at its SYN, else at what comes first.
+        # Start of the stream for an observer of this part only: at its SYN, else at its first byte.
         self.start = -1
         self.has_fin = False
         self.payload = 0
-        # Positions up to which the receiver said to have the bytes, and when it first did.
+        # Positions up to which the receiver acknowledged, and when it first did.
         self.acknowledged: list[tuple[int, int]] = []
 
     def add(self, number: int, wire: Wire) -> None:
@@ -63,7 +63,7 @@ class Seen:
                 self.state[at] = LATE if at < late_end else CAPTURED if is_captured else CUT
 
     def acknowledge(self, position: int, time_ns: int) -> None:
-        """The other side says that it has all bytes before a position."""
+        """The other side acknowledges all bytes before a position."""
         if not self.acknowledged or position > self.acknowledged[-1][0]:
             self.acknowledged.append((position, time_ns))
 

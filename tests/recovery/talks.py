@@ -1,8 +1,8 @@
-"""Recorded connections as segments that can be lost, cut and sent again, and what is true of them.
+"""Recorded connections as segments that can be lost, cut and retransmitted, and their truth.
 
-A `Talk` is one whole connection of a committed capture. Its truth is what kdissect finds in it when
-nothing is missing (which other tests hold against side-cars and tshark); the frames of its streams
-are counted here, from the size fields alone.
+A `Talk` is one whole connection of a committed capture. Its truth is kdissect's result when nothing
+is missing (which other tests hold against side-cars and tshark); the frames of its streams are
+counted here, from the size fields alone.
 """
 
 import random
@@ -35,11 +35,11 @@ CLIENT, BROKER = 0, 1  # sides; a direction is named after the side that sends
 class Wire(NamedTuple):
     """One TCP segment of a talk; `position` is the stream position of its first byte.
 
-    Of the payload the capture holds the first `captured` bytes. `acknowledged` is a position in the
+    The capture holds the first `captured` bytes of the payload. `acknowledged` is a position in the
     other direction's stream; both are -1 for the byte that is the SYN. `ip_id` counts the packets
-    that were sent, so a packet that is captured twice has the same one, and one sent again another.
-    `number` is the packet's in the whole capture, which a faulty capture keeps; a packet that is
-    sent again has one of its own.
+    that were sent, so a packet that is captured twice has the same one, and a retransmission
+    another. `number` is the packet's in the whole capture, which a faulty capture keeps; a
+    retransmission has its own.
     """
 
     talk: int
@@ -87,7 +87,7 @@ class TrueExchange:
 
 @dataclass(frozen=True)
 class Talk:
-    """One connection of a clean capture, from SYN on; `name` says where it is from."""
+    """One connection of a clean capture, from SYN on; `name` gives its origin."""
 
     name: str
     wires: tuple[Wire, ...]
@@ -189,7 +189,7 @@ def packet_of(wire: Wire, broker_port: int) -> Packet:
         sequence_of(wire.talk, 1 - wire.side, wire.acknowledged) if wire.flags & ACK else 0,
         wire.flags, wire.window,
     )  # fmt: skip
-    # An id of 0 says nothing.
+    # An id of 0 carries no information.
     data = make_ethernet(make_ipv4(tcp, source, target, identification=1 + wire.ip_id % 0xFFFF))
     captured = min(len(data), HEADERS + wire.captured)
     number = wire.number
@@ -223,7 +223,7 @@ def merged(talks: Sequence[Talk], starts_ns: Sequence[int]) -> list[Wire]:
 
 
 def recorded(name: str) -> list[Talk]:
-    """The whole connections of a capture on which something was said and nothing is odd."""
+    """The whole connections of a capture that carry data and have no oddities."""
     decoder = PacketDecoder()
     by_flow: dict[bytes, list[list[Segment]]] = {}
     for packets in open_captures(str(CAPTURES / name)):
@@ -302,7 +302,7 @@ def talks_in(name: str) -> tuple[Talk, ...]:
 
 
 def generated(talk: Talk, mss: int, source: random.Random) -> Talk:
-    """The frames of a talk sent anew, as a client that pipelines and a broker with delayed ACKs.
+    """The frames of a talk in new segments, of a pipelining client and a broker with delayed ACKs.
 
     Frames keep their order within each direction, and a response stays behind its request.
     """

@@ -1,4 +1,4 @@
-"""The judge of values finds what is planted, whatever the column, and lets only null pass."""
+"""The judge of values finds planted errors in any column, and lets only null pass."""
 
 from collections.abc import Iterator
 from typing import Any

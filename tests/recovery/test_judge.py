@@ -1,4 +1,4 @@
-"""The judge finds what is planted: an exchange too many, too few, with wrong values or bytes."""
+"""The judge finds planted errors: an exchange too many, too few, with wrong values or bytes."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The first packets of a capture tell what the whole tells, or null, in every column.
+"""The first packets of a capture give the values of the whole, or null, in every column.
 
 A prefix ends where a capture program was stopped. Columns that by their meaning depend on where it
 ends are declared in `relations`, each with its reason.

@@ -1,7 +1,6 @@
-"""Committed captures cut by a snaplen tell what they tell as a whole, or null, in every column.
+"""Committed captures cut by a snaplen give the values of the whole, or null, in every column.
 
-Captures and sizes are drawn anew in each run, and the seed is told; `make recovery` tries every
-size.
+Captures and sizes are drawn in each run, and the seed is printed; `make recovery` tries every size.
 """
 
 import random

@@ -81,7 +81,7 @@ def pair_of(one: Match, true: Match, lost: Sequence[Part], seen: tuple[Seen, See
 
 
 def shows_answer(one: Match, seen: tuple[Seen, Seen]) -> bool:
-    """Return whether something that was captured shows that the response was sent."""
+    """Return whether captured packets show that the response was sent."""
     answer = one.true.response
     if answer is None:
         return False

@@ -1,6 +1,6 @@
 """The screens that tests compare; ``python -m tests.screen.golden`` rewrites them.
 
-Each is what tmux shows of `shown`, after some keys; review the diff as you would code.
+Each is tmux's view of `shown` after some keys; review the diff as you would code.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ REPLAY = DIRECTORY / "replay-80x24.txt"
 QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
 TIMEOUT_S = 30
 ONCE_MORE_S = 0.05
-# What would say that the terminal is another one than tmux.
+# Variables that would announce another terminal than tmux.
 UNSET: Final = ("-u", "COLORTERM", "-u", "COLUMNS", "-u", "LINES", "-u", "NO_COLOR")
 
 
 class Shot(NamedTuple):
-    """A screen of `width` x `height`: what is shown, the keys, and what is there in the end."""
+    """A screen of `width` x `height`: the view, the keys, and the text to wait for at the end."""
 
     name: str
     width: int
@@ -68,7 +68,7 @@ class Terminal:
         self.directory = tempfile.TemporaryDirectory(prefix="kdissect-screen-")
         settings = {"TERM": "screen-256color", "PYTHONPATH": str(ROOT), **variables}
         words = ["env", *UNSET, *(f"{name}={text}" for name, text in settings.items())]
-        # What is left of the program stays to be looked at.
+        # The program's last screen stays visible.
         line = f"cd {shlex.quote(str(ROOT))}; {shlex.join([*words, *command])}; echo ended $?; cat"
         size = ["-x", str(width), "-y", str(height)]
         self.tmux("-f", os.devnull, "new-session", "-d", *size, line)

@@ -7,7 +7,7 @@ from kdissect.screen.app import Top
 from kdissect.screen.view_state import Capture
 from tests.screen.snapshots import NOTHING, SNAPSHOT, TROUBLED, focused, hostile
 
-# So that nothing changes while a test looks.
+# So that nothing changes during a test.
 NEVER_S = 3600.0
 SNAPSHOTS = {
     "usual": SNAPSHOT,

@@ -5,7 +5,7 @@ from kdissect.screen.views import CONNECTIONS, SLOWEST, VIEWS
 from tests.screen.snapshots import CONNECTIONS as TROUBLED
 from tests.screen.snapshots import MS, NOW_NS, SNAPSHOT, hostile, is_harmless
 
-SLOW = SNAPSHOT.slowest[3]  # a Fetch: 2380 ms, 36 of them in the queue, 400 asked for
+SLOW = SNAPSHOT.slowest[3]  # a Fetch: 2380 ms, 36 of them in the queue, 400 requested as wait
 
 
 def test_a_slow_exchange_has_everything_there_is_and_a_bar() -> None:

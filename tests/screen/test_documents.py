@@ -15,7 +15,7 @@ def test_the_page_has_every_key() -> None:
 def test_the_page_has_every_table_and_every_column_with_a_short_name() -> None:
     for view in VIEWS:
         assert f"**{view.name}" in PAGE or f" {view.name}**" in PAGE or f", {view.name}," in PAGE
-    # What the others are is what they are called.
+    # The content of the others is evident from their names.
     short = {"ex/s", "err/s", "in/s", "out/s", "produced/s", "fetched/s", "p50", "p95", "p99",
              "max", "retried", "ago", "waiting", "oldest", "waits for", "unanswered", "retrans",
              "0-window", "missing", "latency", "queue", "wait", "broker time",

@@ -1,4 +1,4 @@
-"""The screen in a real terminal, as tmux shows it; see `golden` about writing screens anew."""
+"""The screen in a real terminal, as tmux shows it; see `golden` for how to rewrite screens."""
 
 import os
 import re

@@ -7,7 +7,7 @@ from tests.screen.snapshots import NOTHING, NOW_NS, SNAPSHOT, STANDING, S, focus
 
 
 class Broker:
-    """A source whose clock goes on by a second with each snapshot."""
+    """A source whose clock advances by a second with each snapshot."""
 
     def __init__(self, snapshot: Snapshot = SNAPSHOT) -> None:
         self.snapshot = snapshot

@@ -15,7 +15,7 @@ from tests.capture.writers import Captured, make_pcapng
 Row = dict[str, Any]
 # Packet numbers, and values derived from them.
 OF_THE_FILE = {"capture", "connection_id", "exchange_id", "request_packet", "response_packet"}
-# What is known from packets long before: docs/export.md.
+# State known from much earlier packets: docs/export.md.
 OF_THE_PAST = {"rtt_ns", "retransmits"}
 OF_THE_SESSION = {"wait_ns", "work_ns", "fetch_class"}
 # Null where the answer before is not in the slice: how long the request was behind it.

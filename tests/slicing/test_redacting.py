@@ -85,7 +85,7 @@ def test_packets_differ_in_tcp_payload_and_checksum_only(name: str, tmp_path: Pa
 
 @NEEDS_SCAPY
 def test_checksums_that_were_right_are_right_and_others_stay(tmp_path: Path) -> None:
-    """As scapy computes them, on a capture that has checksums, and one of which half are wrong."""
+    """As scapy computes them, on a capture with checksums, half of them wrong in one case."""
     from scapy.layers.inet import TCP
     from scapy.layers.l2 import Ether
 

@@ -127,7 +127,7 @@ def packets_in(*paths: Path) -> list[Packet]:
 
 
 def comments_in(path: Path) -> list[tuple[int, str]]:
-    """Frame number and file that each packet's comment says, read from the bytes."""
+    """Frame number and file from each packet's comment, read from the bytes."""
     found = FRAME.findall(path.read_bytes().decode("latin-1"))
     return [(int(number), name.split("\0")[0]) for number, name in found]
 

@@ -16,8 +16,8 @@ from kdissect.sources.packet_source import PacketSource
 from tests.sources.namespaces import CABLE, PORT, Host
 
 PATIENCE = 10.0
-# Reads of 50 ms in which nothing comes, one after the other: longer than a block of the ring waits
-# to be given. They are counted, because on a busy machine time passes in which nobody reads.
+# Consecutive reads of 50 ms without a packet: longer than the ring holds back a block. They are
+# counted, because on a busy machine time passes without a read.
 QUIET_READS = 5
 TOLERANCE_NS = 200_000_000
 
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 
 def open_at(host: Host, *names: str, **asked: Any) -> PacketSource:
-    """The host's interfaces, the cable where none is named, with port 9092 where none is asked."""
+    """The host's interfaces, the cable by default, with port 9092 by default."""
     with host.inside():
         return open_interfaces(names or [CABLE], **{"ports": [PORT], **asked})
 
@@ -47,9 +47,9 @@ def bytes_of(packet: Packet) -> bytes:
 def assert_same(ours: list[Seen], theirs: list[Seen]) -> None:
     """The same packets, at nearly the same times, from two programs.
 
-    A segment that comes from this kernel's own TCP has a time for when to send it where others have
-    that of their arrival, so each program takes its own time; and what goes and what comes may
-    change places between two processors.
+    A segment from this kernel's own TCP has its scheduled send time where others have their arrival
+    time, so each program takes its own time; and outgoing and incoming packets may change places
+    between two processors.
     """
     pairs = list(zip(sorted(ours, key=_content), sorted(theirs, key=_content), strict=True))
     assert [_content(one) for one, _ in pairs] == [_content(other) for _, other in pairs]
@@ -96,7 +96,7 @@ def problems_of(packet_source: PacketSource, count: int) -> list[Problem]:
 
 @contextmanager
 def tcpdump(host: Host, name: str, path: Path, *words: str) -> Iterator[None]:
-    """tcpdump writes `path` meanwhile, each packet at once."""
+    """tcpdump writes `path` in the meantime, each packet at once."""
     command = ["ip", "netns", "exec", host.namespace, "tcpdump", "-i", name, "-U"]
     # In this mode it has room for as many packets of the largest size as fit into its buffer (KiB).
     command += ["--immediate-mode", "-s", "66000", "-B", "65536"]
@@ -116,7 +116,7 @@ def written(path: Path, count: int) -> list[Seen]:
     """The packets of the file that tcpdump writes, as soon as there are `count`."""
     until = time.monotonic() + PATIENCE
     while True:
-        # What was not written yet is cut off, and no problem.
+        # Bytes not yet written are cut off, and no problem.
         with open_captures(str(path)) as capture:
             packets = [packet for some in capture for packet in some]
         if len(packets) >= count:

@@ -8,7 +8,7 @@ ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 
 
 def frame(number: int, size: int = 64) -> bytes:
-    """A segment to a broker that says its number."""
+    """A segment to a broker that contains its number."""
     text = b"%d " % number
     segment = TCP(sport=51000, dport=9092, seq=number) / Raw(text.ljust(size, b"x"))
     return bytes(ETHER / IP(src="10.77.0.2", dst="10.77.0.9") / segment)

@@ -1,4 +1,4 @@
-"""The kernel's filter: what it lets through, as the kernel would run it, and as the kernel does."""
+"""The kernel's filter: the packets it accepts, in a model of the kernel and in the kernel."""
 
 import random
 import socket
@@ -35,7 +35,7 @@ from tests.sources.bpf_machine import PLAIN, Asked, run
 SNAPLEN = 262_144
 PORTS = (9092, 9093, 9094, 19092)
 BODY = b"x" * 64
-# Without addresses scapy would ask the network for them.
+# Without addresses scapy would look them up on the network.
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 IPV4_ADDRESSES = {"src": "10.0.0.1", "dst": "10.0.0.2"}
 IPV6_ADDRESSES = {"src": "fd00::1", "dst": "fd00::2"}

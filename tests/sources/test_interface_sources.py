@@ -241,7 +241,7 @@ def test_a_tunnel_has_packets_without_link_layer(hosts: tuple[Host, Host], throu
 
 @contextmanager
 def tunnel(name: str) -> Iterator[int]:
-    """A tun interface; what is written to the file comes in by it."""
+    """A tun interface; data written to the file arrives on it."""
     if not Path("/dev/net/tun").exists():
         pytest.skip("needs /dev/net/tun")
     opened = os.open("/dev/net/tun", os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Interfaces that go down or away: a problem is told, and packets go on when they are back."""
+"""Interfaces that go down or away: a problem is reported, and packets resume when they return."""
 
 import re
 import subprocess

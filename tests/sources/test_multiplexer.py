@@ -1,4 +1,4 @@
-"""Several interfaces as one packet source: order of time, whatever comes late, and numbers."""
+"""Several interfaces as one packet source: order of time, late packets, and numbers."""
 
 import os
 

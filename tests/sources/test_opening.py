@@ -1,4 +1,4 @@
-"""Opening interfaces: what is wrong is said with what to do about it."""
+"""Opening interfaces: errors are reported with advice."""
 
 import re
 import subprocess
@@ -159,7 +159,7 @@ def test_missing_permission_error_explains_how_to_capture(through: str) -> None:
         " or in a systemd unit with AmbientCapabilities=CAP_NET_RAW, or let all programs of this"
         " Python do it: sudo setcap cap_net_raw+ep"
     )
-    # Nobody may not follow all links to it.
+    # The user nobody may not follow all links to it.
     assert Path(interpreter.rstrip()).resolve() == Path(sys.executable).resolve()
     assert issubclass(CapturePermissionError, CaptureError)
 

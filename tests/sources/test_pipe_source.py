@@ -21,7 +21,7 @@ CAPTURE = make_pcap(PACKETS)
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[PipeSource, int]]:
-    """A packet source, and where to write what it reads; the test closes it."""
+    """A packet source, and the file whose content it reads; the test closes it."""
     source, sink = os.pipe()
     yield PipeSource(source), sink
     os.close(source)

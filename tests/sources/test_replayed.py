@@ -54,7 +54,7 @@ class Collector(Listener):
 
 
 def without_times(rows: list[dict[str, Any]], table: str) -> list[dict[str, Any]]:
-    """The rows without what depends on when packets came, in order of what is left."""
+    """The rows without columns that depend on arrival times, sorted by the others."""
     timed = {
         column.name
         for column in TABLES[table].columns

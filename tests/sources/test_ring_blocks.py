@@ -1,4 +1,4 @@
-"""Blocks of a ring: what they hold, and what becomes of those that lie."""
+"""Blocks of a ring: their content, and the handling of inconsistent ones."""
 
 import struct
 
@@ -78,7 +78,7 @@ def test_a_tag_before_a_packet_without_link_layer_is_left_out() -> None:
 
 
 def test_a_packet_that_looks_tagged_is_whole() -> None:
-    # Lengths and a flow label that are an ethertype, before what may be a version.
+    # Lengths and a flow label that are an ethertype, before a possible version.
     ipv4 = bytes(IP(src="10.0.0.1", dst="10.0.0.2", id=0x4000) / TCP() / Raw(b"x" * 2008))
     ipv6 = bytes(IPv6(src="fd00::1", dst="fd00::2", fl=0x86DD) / TCP() / Raw(b"x" * 0x6000))
     for whole in (ipv4, ipv6):

@@ -39,7 +39,7 @@ def told(packet_source: TailSource) -> list[Given]:
 
 
 def seconds(packet_source: TailSource) -> list[int]:
-    """In what seconds the packets are that come; they count on."""
+    """The second in which each packet arrives; the numbers go up."""
     return [int(packet.data) for packet in told(packet_source)]
 
 

@@ -28,7 +28,7 @@ class Quiet(InterfaceSource):
 
 
 class Poll:
-    """Keeps how many ms it is asked to wait."""
+    """Records the ms that it is asked to wait."""
 
     def __init__(self, done: list[tuple[str, float]]) -> None:
         self.done = done

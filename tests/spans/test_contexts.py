@@ -1,4 +1,4 @@
-"""Trace contexts of records: which headers are some, and of which records."""
+"""Trace contexts of records: which headers carry one, and of which records."""
 
 import pytest
 

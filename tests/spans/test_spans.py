@@ -1,4 +1,4 @@
-"""Spans of exchanges: what they say, into files and over HTTP to a receiver made here."""
+"""Spans of exchanges: their content, in files and over HTTP to a receiver made here."""
 
 import base64
 import gzip
@@ -174,7 +174,7 @@ def test_our_json_is_that_of_protobuf_with_ids_in_hex(name: str) -> None:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """An OTLP receiver: keeps what it gets; answers with what the server was told, then 200."""
+    """An OTLP receiver: keeps its input; responds as the server was configured, then with 200."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -300,7 +300,7 @@ def test_names_from_the_wire_are_made_fit() -> None:
     assert clean("\ud800" * 1024) == r"\ud800" * 170 + r"\ud…"
 
 
-# No UTF-8 (half a character, a byte alone), NUL, controls, what turns text around; and long.
+# No UTF-8 (half a character, a byte alone), NUL, controls, direction overrides; and long.
 HOSTILE = (
     b"\xed\xa0\x80", b"a\xff\xfeb", b"a\0b", b"\x1b]0;title\x07", "\u202eevil\u2066".encode(),
     b"line\nend", b"x" * 30_000, "\U0001f389".encode() * 2_000, b"\x9b" * 2_000,
@@ -419,7 +419,7 @@ def test_a_produce_in_one_trace_lies_in_it_and_one_in_several_links_to_them(tmp_
     others = [one for one in spans if "parentSpanId" not in one]
     linked = [sorted(links_of(span)) for span in others if links_of(span)]
     assert linked == [sorted(map(context, numbers)) for numbers in TOGETHER]
-    # And the two whose record has none.
+    # And the two without a context in their record.
     assert len(others) == len(linked) + 2
     assert {one["traceId"] for one in others}.isdisjoint(trace_id for trace_id, _ in below)
 

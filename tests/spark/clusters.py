@@ -122,7 +122,7 @@ def shown(address: str) -> dict[str, Any]:
 
 
 def wait_for_workers(address: str, count: int) -> None:
-    """Until so many have told the master that they are there."""
+    """Wait until so many have registered with the master."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if shown(address).get("aliveworkers") == count:

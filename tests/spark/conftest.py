@@ -46,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def java() -> Iterator[None]:
     """Leaves out tests where Spark cannot start; under KDISSECT_SPARK=require they fail.
 
-    What starts Java in these tests does so quickly.
+    Processes that start Java in these tests do so quickly.
     """
     if missing():
         if REQUIRED:
@@ -71,7 +71,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> "Tables":
 
 
 class Tables:
-    """Directories with the tables of captures, each made when it is asked for first."""
+    """Directories with the tables of captures, each made on first use."""
 
     def __init__(self, place: Path) -> None:
         self.place = place

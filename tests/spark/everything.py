@@ -21,7 +21,7 @@ class Everything:
         self.paths: dict[str, list[str]] = {}
         for capture in captures:
             chance = random.Random(f"{SEED} {capture}")
-            # What is behind the name, as a pattern of rotated files could be in it.
+            # The rest of the name, as a pattern of rotated files could be in it.
             place = directory / f"{capture.replace('/', '-').replace('.', '-')}-x"
             count = chance.randint(2, 7)
             self.paths[str(place)] = rotate(capture, place, count, chance.randint(0, 999))

@@ -44,7 +44,7 @@ VALUES = (
     *NAMES,
 )  # fmt: skip
 
-# What `json` writes no other way.
+# Values that `json` writes no other way.
 TEXTS = (
     "", "{", "[]", "null", "1", '"x"', "NaN", "Infinity", '{"version": 2}', '{"version": NaN}',
     '{"version": 2, "version": 2}', '{"version": 1e999}', "[" * 100_000, '{"a":' * 100_000,

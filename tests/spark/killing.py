@@ -35,7 +35,7 @@ class Ended(NamedTuple):
 
 
 class Place:
-    """Two taps of rotated files, of which more appear from run to run, and their dataset."""
+    """Two taps of rotated files, more of which appear from run to run, and their dataset."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -56,7 +56,7 @@ class Place:
             (directory / "rings" / name).mkdir(parents=True)
 
     def more(self, count: int) -> None:
-        """So many files more are complete, in any order, so that some come too late."""
+        """So many more files are complete, in any order, so that some arrive too late."""
         for source, path in self.coming[:count]:
             then = time.time() - 1000
             os.utime(source, (then, then))
@@ -90,7 +90,7 @@ class Place:
 
 
 def run(place: Place, master: str, kill: str = "", after: float = 0.0) -> Ended:
-    """Run the stream; kill something of it when it has worked for `after` seconds."""
+    """Run the stream; kill one of its processes when it has worked for `after` seconds."""
     with started(place.command(master)) as process:
         begun = wait_until_it_works(process, place)
         killed = ""
@@ -106,7 +106,7 @@ def run(place: Place, master: str, kill: str = "", after: float = 0.0) -> Ended:
 
 @contextmanager
 def started(command: list[str]) -> "Iterator[subprocess.Popen[str]]":
-    """A process in a session of its own, of which nothing is left at the end."""
+    """A process in a session of its own, all of whose processes are gone at the end."""
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     process = subprocess.Popen(
         command, cwd=ROOT, env=surroundings, text=True, start_new_session=True,
@@ -118,7 +118,7 @@ def started(command: list[str]) -> "Iterator[subprocess.Popen[str]]":
     finally:
         try:
             family |= {process.pid, *group_of(process.pid)}
-        finally:  # whatever else fails, no test after this one is told of a process that is left
+        finally:  # whatever else fails, no later test meets a process that is left over
             for pid in family:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -166,7 +166,7 @@ def processes() -> list[Process]:
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             status = os.fsdecode((directory / "stat").read_bytes()).rpartition(")")[2].split()
-            # An argument is bytes of any kind: other tests start programs with such names.
+            # Arguments are arbitrary bytes: other tests start programs with such names.
             words = os.fsdecode((directory / "cmdline").read_bytes().replace(b"\0", b" "))
         except OSError:
             continue  # it has ended
@@ -176,7 +176,7 @@ def processes() -> list[Process]:
 
 
 def group_of(session: int) -> list[int]:
-    """All processes that a process with a session of its own has started."""
+    """All processes started by a process with a session of its own."""
     return [one.pid for one in processes() if one.session == session]
 
 

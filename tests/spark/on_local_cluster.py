@@ -1,5 +1,7 @@
-"""Asks Spark on two executors, which are killed meanwhile: ``python -m tests.spark.on_local_cluster
-TABLES``; prints, as JSON, what was asked, how often, and whether it was answered as by DuckDB.
+"""Queries Spark on two executors, which are killed in the meantime.
+
+``python -m tests.spark.on_local_cluster TABLES`` prints, as JSON, the question, the number of
+attempts, and whether the answer is DuckDB's.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Java that starts quickly: compiled less, and with Spark's classes from an archive.
 
-Tests start dozens of JVMs. The archive is made once for an environment of Python, beside its
+Tests start dozens of JVMs. The archive is made once for an environment of Python, next to its
 packages, by a program that does what tests do.
 """
 

@@ -111,7 +111,7 @@ def spark_rows(table: str, batches: Iterable[pa.Table | pa.RecordBatch]) -> list
 
 
 def manifest_of(dataset: Path) -> Manifest:
-    """The manifest, whose counts are those of the files."""
+    """The manifest, with counts equal to those of the files."""
     manifest = read_manifest(dataset)
     assert manifest is not None
     for tap in manifest.taps:

@@ -13,7 +13,7 @@ from kdissect.errors import KdissectError
 
 # A FIFO that is opened without care is never open: nothing here takes a tenth of it.
 LONGEST_S: Final = 120
-# What may be named: files that a name could lead to, of kinds that kdissect reads and removes.
+# Allowed names: files that a name could lead to, of kinds that kdissect reads and removes.
 CANARIES: Final = (
     "canary.txt", "manifest.json", "commit.json", "owner.json", "topics.json", "balance.json",
     "exchanges/date=2026-11-21/tap=x/canary.parquet", "000001.state", "states/0/000001.state",

@@ -17,7 +17,7 @@ from kdissect.dataset.storage import joined, remember, system_at, write_bytes
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
 
-# What moto takes for a name and a password; both are as good as any other.
+# A name and a password for moto, which accepts any.
 DUMMY = {
     "AWS_ACCESS_KEY_ID": "kdissect",
     "AWS_SECRET_ACCESS_KEY": "secret-of-tests",
@@ -29,9 +29,9 @@ WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_content
 
 
 class RightName:
-    """An application whose answer to the end of an upload in parts has the name that S3 gives it.
+    """An application whose response to the end of a multipart upload has the name that S3 gives it.
 
-    That of moto 5.2 is called ...Response, for which Arrow asks again and again.
+    That of moto 5.2 is called ...Response, which makes Arrow retry again and again.
     """
 
     def __init__(self, application: Any) -> None:
@@ -102,7 +102,7 @@ def make_bucket(name: str, options: str) -> Bucket:
 
 
 class Watched:
-    """A file system that says before each request what it will be, for which it may be refused."""
+    """A file system that announces each request before it runs, and may be told to refuse it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Full disks; RLIMIT_FSIZE stands for a disk that is full for large files."""
+"""Full disks; RLIMIT_FSIZE simulates a disk that is full for large files."""
 
 import resource
 from collections.abc import Callable, Iterator

@@ -78,7 +78,7 @@ def test_a_rollup_that_is_a_link_is_made_anew(sandbox: Sandbox) -> None:
 
 
 def other_parquet(path: Path, chance: random.Random) -> None:
-    """Another Parquet file, or something like one, in the place of a file."""
+    """Another Parquet file, or something similar, in the place of a file."""
     content = bytearray(path.read_bytes())
     what = chance.randrange(6)
     if what == 0:
@@ -127,7 +127,7 @@ def test_a_state_that_is_none_fails_its_tap_alone(content: bytes, sandbox: Sandb
 
 def test_a_state_larger_than_memory_is_not_read(sandbox: Sandbox) -> None:
     state = sandbox.inside / manifest_of(sandbox.inside).taps[0].state
-    os.truncate(state, 1 << 40)  # of which the disk has nothing
+    os.truncate(state, 1 << 40)  # none of it is on the disk
     (failed,) = dissect(None, sandbox.captures, sandbox.inside).failed
     assert "more than" in failed.message
 

@@ -207,7 +207,7 @@ def test_a_commit_that_is_none_is_one_error(text: str, sandbox: Sandbox) -> None
 
 
 def test_a_sound_commit_is_ended(sandbox: Sandbox) -> None:
-    """The other way round: what the checks let through is a run that was killed."""
+    """The reverse: manifests that pass the checks, of a run that was killed."""
     manifest = json.loads(manifest_path(sandbox).read_text())
     gone = manifest["taps"][0]["files"].pop(0)["path"]
     new = manifest["taps"][1]["files"][0]

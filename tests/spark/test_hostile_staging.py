@@ -79,7 +79,7 @@ def test_a_swapped_boundary_state_of_another_split_is_refused(
 
 
 def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
-    """Its splits say which files are read again."""
+    """Its splits determine the files to be read again."""
     from kdissect.checkpoint.checkpoint import Checkpoint
 
     paths = rotate("tls/tls13-4.3.1.pcapng", tmp_path / "ring", 2, seed=1)

@@ -15,7 +15,7 @@ OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
 def made_java(home: Path, version: str) -> Path:
-    """A program that says a version of Java, or repeats how it was called."""
+    """A program that prints a version of Java, or its own arguments."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(

@@ -1,4 +1,4 @@
-"""The law of splits, as a dataset keeps it: whatever came when, its rows are those of the whole."""
+"""The law of splits for a dataset: in any order of arrival, its rows are those of the whole."""
 
 import random
 import subprocess
@@ -58,8 +58,8 @@ def test_a_driver_that_is_killed_at_any_moment_leaves_no_trace_in_the_rows(tmp_p
             process.kill()
             process.wait()
             kills += 1
-            # What is committed and not applied yet is applied by the next run; until then files of
-            # the manifest before may be gone.
+            # Commits that are not applied yet are applied by the next run; until then files of the
+            # previous manifest may be gone.
             is_pending = any(dataset.glob("_kdissect/run-*/commit.json"))
             known = manifest_in(str(dataset)) if is_pending else manifest_of(dataset)
             assert len(known.taps[0].captures) in (1, 3)

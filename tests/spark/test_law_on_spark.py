@@ -105,7 +105,7 @@ def program(
 
 
 def wait_for(process: "subprocess.Popen[str]", dataset: Path, pattern: str) -> None:
-    """Until there is such a file."""
+    """Wait until there is such a file."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         if any(dataset.glob(pattern)):

@@ -1,4 +1,4 @@
-"""Files with raw bytes of messages, or with payload: for their owner only, whatever the umask."""
+"""Files with raw bytes of messages, or with payload: for their owner only, at any umask."""
 
 import os
 import stat

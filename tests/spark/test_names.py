@@ -1,4 +1,4 @@
-"""Directories of any name on Spark: what is read is what is there, and not what a name matches."""
+"""Directories of any name on Spark: the named files are read, not matches of it as a pattern."""
 
 import random
 import shutil

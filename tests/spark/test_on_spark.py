@@ -92,7 +92,7 @@ def test_spark_reads_the_dataset(spark: "SparkSession", tmp_path: Path) -> None:
     assert sorted(frame.select("exchange_id", "request_start").collect()) == sorted(
         plain.select("exchange_id", "request_start").collect()
     )
-    # A name that looks like a number is one, unless it is said what it is.
+    # A name that looks like a number is one, unless its type is given.
     assert {row.tap for row in frame.select("tap").distinct().collect()} == {"7"}
     assert frame.where("tap = '8'").count() == 0
     assert read_table(spark, dataset, "records").collect() == []

@@ -310,7 +310,7 @@ def test_a_capture_that_is_being_written_is_read_when_that_is_over(
 def test_all_rows_of_an_exchange_are_of_the_day_on_which_its_capture_begins(tmp_path: Path) -> None:
     packets = packets_of(CAPTURES / "quickstart.pcapng")
     midnight = -(-packets[0].time_ns // DAY_NS) * DAY_NS
-    # So that the second of three captures goes past midnight.
+    # So that the second of three captures spans midnight.
     shift = midnight - packets[len(packets) // 2].time_ns
     packets = [packet._replace(time_ns=packet.time_ns + shift) for packet in packets]
     first_day = dt.datetime.fromtimestamp(midnight // 10**9 - 1, dt.UTC).date().isoformat()

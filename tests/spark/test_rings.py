@@ -1,4 +1,4 @@
-"""A ring buffer overwrites its files; what was in them stays in the dataset."""
+"""A ring buffer overwrites its files; their rows stay in the dataset."""
 
 import shutil
 from pathlib import Path

@@ -101,7 +101,7 @@ def test_heavy_tails_are_within_their_bounds_in_any_order(seed: int) -> None:
     for name, rank in PERCENTILES.items():
         low, high = told[f"{name}_low_ns"], told[f"{name}_high_ns"]
         assert low <= np.quantile(values, rank) <= high
-        # The bounds are of use: they are hardly further apart than is said.
+        # The bounds are useful: they are hardly wider than stated.
         assert np.mean(values < high) - np.mean(values <= low) <= 5 * told["rank_error"]
 
 

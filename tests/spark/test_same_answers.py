@@ -1,6 +1,6 @@
 """DuckDB and Spark answer every question with the same rows, in the same order.
 
-Of one dataset of several captures; `test_dataset_answers` has what DuckDB says of it.
+On one dataset of several captures; `test_dataset_answers` checks DuckDB's answers.
 """
 
 import math
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-# Between them every question has something to say of them, and each is of a tap of its own.
+# Each question has rows for at least one of them, and each belongs to a tap of its own.
 NAMES = (
     "quickstart",
     "retries-4.3.1",
@@ -99,7 +99,7 @@ def assert_same(
 def differences(
     found: list[dict[str, Any]], expected: list[dict[str, Any]]
 ) -> list[tuple[int, str, Any, Any]]:
-    """Row, column and both values of what is not the same.
+    """Row, column and both values of each difference.
 
     Floats may differ by 1e-9, and so may a percentile between two values before it is rounded to a
     nanosecond: half of one can become either.

@@ -35,7 +35,7 @@ def test_a_large_tap_is_read_by_several_tasks(registered: "SparkSession", tmp_pa
     for table in ("exchanges", "partitions"):
         frame = reader.option("table", table).load(str(tmp_path / "ring"))
         expected = library_rows(paths, tables=(table,))[table]
-        # A query that ends early leaves parts that nobody has made.
+        # A query that ends early leaves unprocessed parts.
         assert len(frame.limit(3).collect()) == 3
         assert spark_rows(table, frame.toArrow().to_batches()) == expected
     assert frame.coalesce(1).count() == len(expected)
@@ -77,7 +77,7 @@ def test_a_stream_goes_on_where_it_was_and_gives_no_row_twice(
     assert len(run()) == 1
     expected = library_rows(paths, tables=("exchanges",))["exchanges"]
     found = rows()
-    # What is still open at the end is in the state.
+    # Open connections at the end are in the state.
     assert set(found) <= set(expected)
     assert len(set(found)) == len(found)
     assert 0 < len(expected) - len(found) < 30

@@ -1,4 +1,4 @@
-"""The data source's tasks in this process: whatever their order, their rows are the library's."""
+"""The data source's tasks in this process: in any order, their rows are the library's."""
 
 import ast
 import json
@@ -147,7 +147,7 @@ def test_a_part_of_a_dead_task_is_made_by_its_readers(
     partitions = reader.partitions()
     assert isinstance(partitions[1], PartPartition)
     staging = Staging(Path(partitions[1].staging))
-    # One was on this machine, one on another that nobody can ask.
+    # One was on this machine, one on another that cannot be reached.
     here = this_process()
     staging.write(0, "alive", json.dumps({**here, "process": 2**22 + 1}).encode())
     staging.write(1, "alive", json.dumps({**here, "host": "elsewhere"}).encode())

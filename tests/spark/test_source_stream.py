@@ -1,4 +1,4 @@
-"""The streaming source without Spark: what Spark asks of it, in Spark's order."""
+"""The streaming source without Spark: the calls that Spark makes, in Spark's order."""
 
 import json
 import os
@@ -28,7 +28,7 @@ MANY = "cluster-3.9.1.pcapng"
 
 
 class Query:
-    """Does what Spark does with a source: `rows` of each batch, offsets as JSON between them."""
+    """Calls a source as Spark does: `rows` of each batch, offsets as JSON between them."""
 
     def __init__(self, place: Path, table: str = "exchanges", **options: str) -> None:
         given = {"path": str(place / "ring"), "state": str(place / "state"), "quiet": "0"}
@@ -126,7 +126,7 @@ def test_a_batch_that_is_done_again_has_the_same_rows(tmp_path: Path) -> None:
         assert query.step()
         start, end = query.offsets[-2:]
         assert query.read(start, end) == query.rows[number]
-    # What was before the last batch is kept, as long as that is not done for good.
+    # State before the last batch is kept until that batch is final.
     assert len(list((tmp_path / "state").glob("*/*.state"))) == 2
     query.reader.commit(query.offsets[-1])
     assert len(list((tmp_path / "state").glob("*/*.state"))) == 1

@@ -1,4 +1,4 @@
-"""A tap goes on behind what is in the dataset by its state alone, and needs no captures for it."""
+"""A tap continues after the dataset's last capture from its state alone, without the captures."""
 
 from pathlib import Path
 

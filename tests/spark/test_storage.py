@@ -93,7 +93,7 @@ def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_pa
     manifest = stored_manifest(dataset)
     assert [capture.path for capture in manifest.taps[0].captures] == paths
     assert manifest.run == 2
-    # What is there is what the manifest lists, and nothing else.
+    # The files are those in the manifest, and no others.
     there = {file.location for file in files_in(bucket.at("data"), recursive=True)}
     names = {*manifest.names(), "_kdissect/manifest.json"}
     assert there == {bucket.at(f"data/kafka/{name}") for name in names}
@@ -176,7 +176,7 @@ def test_names_and_passwords_are_written_nowhere(bucket: Bucket, tmp_path: Path)
 
 
 class Killed:
-    """Ends the process, as far as a test can, before one of the requests that change something."""
+    """Ends the process, as far as a test can, before one of the requests that change data."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -196,7 +196,7 @@ def test_a_run_that_is_killed_at_any_request_leaves_the_old_or_the_new_dataset(
     dissect(None, paths[:1], dataset, tables=tables)
     before = {location: read_bytes(location) or b"" for location in written(bucket)}
     old, new = library_rows(paths[:1], tables=tables), library_rows(paths, tables=tables)
-    # This process is alive, so its run would be taken for one that goes on.
+    # This process is alive, so its run would be taken for one that is in progress.
     monkeypatch.setattr(storage_dataset, "LEASE_NS", 0)
 
     def run(left: int) -> int:
@@ -422,7 +422,7 @@ def test_questions_are_put_to_a_dataset_in_a_store(bucket: Bucket, tmp_path: Pat
 
 
 def failing_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
-    """The store fails the first time, when all is done but not brought there yet."""
+    """The store fails the first time, after the work and before the upload."""
 
     def failed(*values: Any) -> Any:
         answer = function(*values)

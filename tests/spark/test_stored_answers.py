@@ -56,4 +56,4 @@ def test_rollups_are_made_and_read_there(both: tuple[str, Path]) -> None:
     assert before.equals(expected)
     assert after.equals(expected)
     assert (done.made, done.removed, len(told)) == (done.files, 0, 1)
-    assert "?" not in told[0]  # what the store needs to be reached is written nowhere
+    assert "?" not in told[0]  # credentials of the store are not written anywhere

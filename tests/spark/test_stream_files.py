@@ -13,7 +13,7 @@ QUIET = 60.0
 
 
 def write(path: Path, minute: int, age: float = 5) -> str:
-    """A capture whose only packet was in that minute, last written to `age` seconds ago."""
+    """A capture whose only packet was in that minute, last written `age` seconds ago."""
     packet = Captured(b"x" * 60, START_NS + minute * 60_000_000_000)
     return written(path, make_pcap([packet]), age)
 

@@ -20,7 +20,7 @@ def reader(ring: Path, dataset: Path, max_bytes: int = 1 << 40) -> CompleteFiles
 
 
 def aged(paths: list[str]) -> list[str]:
-    """The files, none of which has grown for a while."""
+    """The files, unchanged for a while."""
     then = time.time() - OLD
     for path in paths:
         os.utime(path, (then, then))
@@ -71,7 +71,7 @@ def test_source_returns_only_files_that_the_dataset_lacks(tmp_path: Path) -> Non
     first = reader(tmp_path / "ring", dataset)
     assert batches(first, first.initialOffset()) == [paths]
     dissect(None, paths[:2], dataset)
-    # Another one, after a restart, whose offsets say that all were given.
+    # Another one, after a restart, whose offsets show that all were given.
     second = reader(tmp_path / "ring", dataset)
     assert batches(second, {BATCH: 1, FILES: paths}) == [paths[2:]]
 

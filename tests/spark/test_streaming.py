@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def aged(paths: list[str]) -> list[str]:
-    """The files, none of which has grown for a while."""
+    """The files, unchanged for a while."""
     then = time.time() - 10_000
     for path in paths:
         os.utime(path, (then, then))

@@ -45,7 +45,7 @@ class Prey(NamedTuple):
 
 @contextmanager
 def made_prey(directory: Path) -> Iterator[Prey]:
-    """The files, and a socket on loopback that accepts when it is asked to."""
+    """The files, and a socket on loopback that accepts on request."""
     directory.mkdir(parents=True, exist_ok=True)
     prey = Prey(
         directory,
@@ -62,7 +62,7 @@ def made_prey(directory: Path) -> Iterator[Prey]:
 
 
 def tables(prey: Prey) -> list[str]:
-    """Expressions after FROM that would reveal something of the machine."""
+    """Expressions after FROM that would reveal data of the machine."""
     url = f"http://127.0.0.1:{prey.port}/prey.csv"
     return [
         f"read_text('{prey.text}')",
@@ -100,7 +100,7 @@ def tables(prey: Prey) -> list[str]:
 
 
 def scalars(prey: Prey) -> list[str]:
-    """Expressions that show something of the machine, or do something to it."""
+    """Expressions that reveal data of the machine, or act on it."""
     whole = [f"(SELECT max(x::VARCHAR) FROM {table} t(x))" for table in tables(prey)]
     return [
         *whole,
@@ -128,7 +128,7 @@ def scalars(prey: Prey) -> list[str]:
 
 
 def statements(prey: Prey) -> list[str]:
-    """Statements that change something, or bring something in."""
+    """Statements that change data, or load some."""
     out = prey.directory / "made"
     return [
         f"COPY (SELECT 1) TO '{out}.csv'",

@@ -1,4 +1,4 @@
-"""Conditions: what is one expression, what it may have in it, and what is refused."""
+"""Conditions: one expression, its permitted parts, and refusals."""
 
 import random
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ def test_drawn_attacks_are_refused_and_their_texts_as_constants_are_not(
     assert not prey.was_called()
 
 
-# Words of DuckDB's parser for what its catalog knows by other names, or by none.
+# Words of DuckDB's parser for functions with another name in its catalog, or with none.
 OF_THE_PARSER = {"coalesce", "ifnull", "isnull", "unnest"}
 
 

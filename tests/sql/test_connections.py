@@ -1,4 +1,4 @@
-"""Locked connections: what they reach of the machine, whatever the query."""
+"""Locked connections: the parts of the machine that they reach, for any query."""
 
 import random
 import threading

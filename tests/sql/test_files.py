@@ -1,4 +1,4 @@
-"""Paths for DuckDB: each opens its own file, whatever it is called, and no other."""
+"""Paths for DuckDB: each opens its own file, under any name, and no other."""
 
 import os
 import tempfile

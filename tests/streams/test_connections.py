@@ -165,7 +165,7 @@ def test_a_reset_closes() -> None:
         (TALK.close(), OPENER),
         (TALK.close(is_client=False), ACCEPTER),
         (TALK.reset(is_client=False), ACCEPTER),
-        # What comes behind the first changes nothing: a closed side resets data that still comes.
+        # Later ones change nothing: a closed side resets data that still arrives.
         (TALK.close(is_client=False).reset(), ACCEPTER),
         (TALK.close().reset(is_client=False), OPENER),
         (TALK, -1),
@@ -274,7 +274,7 @@ def test_a_little_less_silence_does_not() -> None:
 def test_other_connections_packets_end_the_silent_ones() -> None:
     streams = Streams(idle_ns=MINUTE)
     events = [event for segment in syns(6, gap_ns=30 * SECOND) for event in streams.feed(segment)]
-    # That time has come so far is certain when another packet says so too.
+    # That so much time has passed is certain when another packet confirms it.
     assert ends(events) == [(1, "idle"), (2, "idle"), (3, "idle")]
     assert ends(streams.advance(0)) == []
     later = syns(7, gap_ns=30 * SECOND)[6]

@@ -1,4 +1,4 @@
-"""However the bytes come, the same bytes go out; what does not come is told."""
+"""In any delivery, the same bytes come out; missing ones are reported."""
 
 import pytest
 from hypothesis import given

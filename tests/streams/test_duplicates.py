@@ -162,7 +162,7 @@ def test_duplicated_packets_do_not_change_measurements(
         assert (two.duplicate_bytes, two.duplicate_packet_bytes) == (size, size)
         assert (two.retransmitted_segments, two.out_of_order_segments) == (0, 0)
         assert two.zero_windows == one.zero_windows
-    # Windows that are full are told by both, retransmissions by none.
+    # Full windows are reported for both, retransmissions for none.
     assert twice.tcp_events == once.tcp_events == ZERO_WINDOW
     assert twice.handshake_rtt_ns == once.handshake_rtt_ns + 20_000
     assert [one >= 0 for one in twice.min_rtt_ns] == [True, True]

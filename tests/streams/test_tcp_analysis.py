@@ -32,7 +32,7 @@ def read(talk: Conversation) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def asked_again(talk: Conversation, number: int, times: int) -> Conversation:
-    """The broker acknowledges what was before packet `number`, again and again, 100 µs apart."""
+    """The broker acknowledges everything before packet `number` repeatedly, 100 µs apart."""
     for _ in range(times):
         sent = replace(
             talk._packet(False, ACK), acknowledgment=talk.packets_sent[number - 1].sequence
@@ -182,7 +182,7 @@ def test_both_directions_are_counted_apart() -> None:
 
 
 def timed(*gaps_ns: int) -> Conversation:
-    """A handshake whose SYN-ACK and ACK come so many ns after the packet before."""
+    """A handshake whose SYN-ACK and ACK arrive so many ns after the previous packet."""
     talk = conversation().client(b"one")
     head = [
         replace(sent, gap_ns=gap)

@@ -1,4 +1,4 @@
-"""Derived columns, dictionaries, rows held back, and what survives Arrow and pandas."""
+"""Derived columns, dictionaries, delayed rows, and the values after Arrow and pandas."""
 
 import numpy as np
 import pyarrow as pa

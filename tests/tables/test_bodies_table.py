@@ -1,4 +1,4 @@
-"""The tables that are asked for: bodies in full, and checksums of batches."""
+"""The tables on request: bodies in full, and checksums of batches."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Without pandas everything works but `to_pandas()`, which says what to install."""
+"""Without pandas everything works but `to_pandas()`, whose error names the package to install."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Rows are packed in the order of the schemas, and every value comes out as what it is."""
+"""Rows are packed in the order of the schemas, and every value survives unchanged."""
 
 import base64
 from typing import Any

@@ -52,7 +52,7 @@ def key_log(content: bytes) -> KeyLog:
 
 
 def read_plain(talk: Talk, then: Talk | None = None) -> Plain:
-    """One talk, and perhaps another after it, of which then the events are; keys of the first."""
+    """One talk, and perhaps another after it, whose events are returned then; keys of the first."""
     stage = Tls(key_log(talk.keylog))
     plain = feed(stage, talk.conversation())
     if then is not None:

@@ -1,6 +1,6 @@
 """Real TLS sessions: Python's ssl (OpenSSL) on both sides, in memory, with the log of their keys.
 
-`Talk.conversation` makes packets of what the two sides wrote.
+`Talk.conversation` makes packets of the data that the two sides wrote.
 """
 
 import atexit
@@ -143,7 +143,7 @@ class Peers:
             self.server.load_cert_chain(certificate(kind))
         self.server.load_dh_params(dh_parameters())
         with warnings.catch_warnings():
-            # The old versions are what is wanted here.
+            # The old versions are intended here.
             warnings.simplefilter("ignore", DeprecationWarning)
             for context in (self.client, self.server):
                 context.minimum_version = context.maximum_version = VERSIONS[setup.version]
@@ -259,7 +259,7 @@ def make_talk_13(suite: str, turns: Sequence[tuple[bool, bytes]]) -> Talk:
 
 
 def read_talk(told: dict[str, Any]) -> Talk:
-    """A talk from what JSON holds of it."""
+    """A talk from its JSON."""
     return Talk(
         tuple((is_client, bytes.fromhex(data)) for is_client, data in told["flights"]),
         bytes.fromhex(told["keylog"]),

@@ -35,7 +35,7 @@ def test_a_second_handshake_of_tls_1_2_gives_new_keys() -> None:
 
 
 def test_keys_that_changed_within_a_hole_are_found() -> None:
-    """Each flight of the talk lost alone: what comes out is never anything else."""
+    """Each flight of the talk lost alone: the output is never anything else."""
     talk = recorded("key-update")
     full_client, full_broker = talk.sent
     for lost in range(4, len(talk.flights)):
@@ -51,7 +51,7 @@ def test_keys_that_changed_within_a_hole_are_found() -> None:
             if not is_hit:
                 assert found == full
             else:
-                # What was in the lost flight is missing, and nothing else is.
+                # The data of the lost flight is missing, and nothing else.
                 missing = len(full) - len(found)
                 assert 0 <= missing <= len(data)
                 assert any(
@@ -75,7 +75,7 @@ def test_early_data_is_decrypted() -> None:
 
 
 def test_early_data_that_was_rejected_was_not_said() -> None:
-    """The client says it again when it cares, so it leaves no gap."""
+    """The client repeats it when it matters, so it leaves no gap."""
     talk = recorded("early-data-rejected")
     assert talk.sent == (b"one\nthree\n", b"two\n")
     for one in (talk, without(talk, b"CLIENT_EARLY_TRAFFIC_SECRET")):

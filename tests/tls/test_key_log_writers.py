@@ -1,7 +1,7 @@
 """Claims of docs/tls.md about Kafka clients and SSLKEYLOGFILE, tested with the clients.
 
 Each client runs in a process of its own against a TLS listener on loopback, so that the variable is
-in its environment from its start. The listener closes after each handshake.
+in its environment from the start. The listener closes after each handshake.
 """
 
 import os

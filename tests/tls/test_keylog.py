@@ -226,7 +226,7 @@ def test_key_log_without_the_package_is_an_error_that_names_the_extra(
     assert done.returncode == 2
     assert install_command("tls") in done.stderr
     assert "Traceback" not in done.stderr
-    # Secrets that nobody asked for, in the file itself, are no error.
+    # Unused secrets, in the file itself, are no error.
     done = subprocess.run(
         [sys.executable, "-c", code, "table", "problems", str(path), "--format", "jsonl"],
         capture_output=True, text=True, check=False,

@@ -58,7 +58,7 @@ def first_data(talk: Conversation, is_client: bool) -> int:
 
 
 def assert_true_parts(plain: Plain, talk: Talk) -> None:
-    """Each run of bytes is of the stream, in order; an exact gap is as long as what is missing."""
+    """Each run of bytes belongs to the stream, in order; an exact gap is as long as the loss."""
     for direction, full in enumerate(talk.sent):
         at = 0
         is_known = True
@@ -113,7 +113,8 @@ def test_loss_costs_only_the_records_it_hit(name: str, seed: int, share: float) 
     plain = feed(Tls(key_log(talk.keylog)), whole.lose(*lost))
     assert plain.problems == []
     assert_true_parts(plain, talk)
-    # The record after those that were hit goes with them: its place, or what it is chained to.
+    # The record after the damaged ones is lost with them: its position, or the one it is chained
+    # to.
     missing = sum(
         len(full) - len(part) for full, part in zip(talk.sent, plain.streams, strict=True)
     )
@@ -158,7 +159,7 @@ def test_a_gap_is_as_long_as_the_plaintext_that_is_missing(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETUPS)
 def test_a_lost_hello_leaves_everything_encrypted(name: str) -> None:
-    """And it is told why; that there are secrets all the same is a problem."""
+    """And the reason is reported; that there are secrets nevertheless is a problem."""
     talk = made(name)
     whole = talk.conversation()
     for is_client, reason, kinds in (
@@ -169,7 +170,7 @@ def test_a_lost_hello_leaves_everything_encrypted(name: str) -> None:
         written = sum(len(data) for _, data in talk.flights)
         told = plain.facts
         if told is None:
-            # Nothing of what is left begins with a record.
+            # Nothing in the rest begins with a record.
             continue
         assert told.undecrypted in reason
         assert plain.streams == (b"", b"") or sum(map(len, plain.streams)) < written

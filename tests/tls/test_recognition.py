@@ -179,7 +179,7 @@ def test_tls_behind_a_proxy_header_is_decrypted(talk: Talk) -> None:
 
 
 def test_records_that_wait_for_a_hello_have_a_limit(talk: Talk) -> None:
-    """The client goes on without end while the broker's hello does not come."""
+    """The client keeps sending while the broker's hello does not arrive."""
     said = conversation().client(talk.flights[0][1])
     record = b"\x17\x03\x03\x40\x00" + bytes(1 << 14)
     for _ in range(Limits().tls_bytes // len(record) + 2):

@@ -1,4 +1,4 @@
-"""The siege notices what it is to notice, and the program stands a short one."""
+"""The siege detects the faults it is meant to detect, and the program survives a short one."""
 
 import json
 import random

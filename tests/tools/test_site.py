@@ -1,4 +1,4 @@
-"""The site of the documentation: what would load from the network, and links out of docs/."""
+"""The documentation site: resources that would load from the network, and links out of docs/."""
 
 from pathlib import Path
 
