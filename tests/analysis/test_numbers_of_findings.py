@@ -47,7 +47,7 @@ class Told(NamedTuple):
     tables: Path
 
     def rows(self, command: str = "", **options: Any) -> list[Row]:
-        """The rows of a command, of the finding's own by default, about what it concerns."""
+        """The rows of a command (the finding's own by default) about the finding's subjects."""
         name, *words = shlex.split(command or self.finding.command.removeprefix("kdissect "))
         if name == "table":
             return self._chosen(words[0], dict(zip(words[1::2], words[2::2], strict=True)))
@@ -362,7 +362,7 @@ def throttled(told: Told) -> Fragments:
 
 @of("failover-blackout")
 def failover(told: Told) -> Fragments:
-    """Those of clients: what followers waited for is not told."""
+    """Rows of clients: the waits of followers are left out."""
     rows = [
         row for row in kdissect.analyse("failovers", told.tables).to_arrow().to_pylist()
         if row["old_broker"] == told.finding.concerns["broker"]
