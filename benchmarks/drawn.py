@@ -140,7 +140,7 @@ def recording(path: Path, drawn: Drawn, chance: random.Random) -> Recording:
 
 
 def brokers_by_port(brokers: dict[int, int]) -> dict[int, tuple[int, int]]:
-    """One address for each broker of the recording, which told them apart by port."""
+    """One address for each broker of the recording, where they were told apart by port."""
     ports = sorted(set(brokers.values()))
     return {one: (0x0A000009 + ports.index(port), port) for one, port in brokers.items()}
 

@@ -1,6 +1,6 @@
 """Elapsed time of one process and of two on the same capture; `benchmarks.bench` runs it.
 
-Unlike all else that is measured, on all cores, and by the clock.
+Unlike all other measurements, on all cores, and in elapsed time.
 """
 
 from pathlib import Path

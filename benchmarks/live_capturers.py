@@ -26,13 +26,13 @@ LAST_CORE = "1"
 PRINTED = "printed"  # file of its output
 LAST_LINES = 1 << 16  # bytes
 FILTER = f"tcp port {PORT}"
-# What comes after the last packet with a Kafka message: the rest of one of a megabyte, with ACKs.
+# Packets after the last one with a Kafka message: the rest of a message of a megabyte, with ACKs.
 TSHARK_SLACK = 2000
 DROPPED = re.compile(r"lost (\d+) packets")
 
 
 class Counted(NamedTuple):
-    """Packets that came out of a capturer, and those it says it lost."""
+    """Packets that came out of a capturer, and those it reports as lost."""
 
     packets: int
     dropped: int
@@ -89,7 +89,7 @@ def said_by_tcpdump(said: str, _: Path) -> Counted:
 
 
 def said_by_tshark(said: str, scratch: Path) -> Counted:
-    """The number of the last packet with a message: it reads behind what captures for it."""
+    """The number of the last packet with a message: it lags behind its capturing process."""
     with (scratch / PRINTED).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_LINES))
         lines = file.read().decode(errors="replace").splitlines()
@@ -112,7 +112,7 @@ def dissected(_: str, scratch: Path) -> Counted:
 
 
 def lost_in(file: Path) -> int:
-    """Packets that its problems say the kernel had no room for."""
+    """Packets that its problems report as dropped by the kernel."""
     messages = parquet.read_table(file, columns=["message"])["message"].to_pylist()
     return sum(int(found[1]) for one in messages if (found := DROPPED.search(one)))
 

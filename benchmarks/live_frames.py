@@ -1,7 +1,7 @@
-"""The frames of a capture of `benchmarks.generate`, to be sent again and again.
+"""The frames of a capture of `benchmarks.generate`, to be sent repeatedly.
 
-Each time its clients have other addresses, so that all connections are new ones: nothing is taken
-for a retransmission. Frames lie in one buffer, at addresses that do not change.
+Each time its clients have other addresses, so that all connections are new: nothing is taken for a
+retransmission. Frames lie in one buffer, at addresses that do not change.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 class Frames:
-    """All frames of a pcap; `starts` and `sizes` say where in `buffer` they are."""
+    """All frames of a pcap; `starts` and `sizes` are their places in `buffer`."""
 
     def __init__(self, capture: Path) -> None:
         content = bytearray(capture.read_bytes())

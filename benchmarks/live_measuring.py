@@ -25,15 +25,15 @@ STOP_TIMEOUT_S = 60.0
 # A capturer is idle when it takes less than a tenth of a core for longer than libpcap keeps packets
 # that do not fill a block: a second.
 SAMPLE_SECONDS, IDLE_SECONDS, IDLE_SHARE = 0.25, 1.25, 0.1
-BEHIND_SECONDS = 2.0  # whoever is busy longer than that after the last packet does not keep up
+BEHIND_SECONDS = 2.0  # one that is busy longer than this after the last packet does not keep up
 KEPT_RATE = 0.97  # a sender that is slower than this share of the rate is at its limit
 
 
 class Step(NamedTuple):
     """Sent and captured amounts.
 
-    `rate` was asked for; `arrived` came to the interface. `cpu_seconds` are those between the first
-    packet and `behind` seconds after the last, when nothing was left to do.
+    `rate` was requested; `arrived` came to the interface. `cpu_seconds` are those between the first
+    packet and `behind` seconds after the last, when all work was done.
     """
 
     rate: float
@@ -104,7 +104,7 @@ class Captured:
         return busy
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Tell it to end, and wait."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -131,7 +131,7 @@ class Captured:
 
 @contextmanager
 def captured(capturer: Capturer, side: Side, directory: Path | None) -> Iterator[Captured]:
-    """A capturer with a directory of its own, which is removed with all that was written."""
+    """A capturer with a directory of its own, which is removed with all its files."""
     with tempfile.TemporaryDirectory(prefix="kdissect-live-", dir=directory) as scratch:
         one = Captured(capturer, side, Path(scratch))
         try:

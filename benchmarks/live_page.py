@@ -1,4 +1,4 @@
-"""Prints what `benchmarks.live` measured into docs/live-performance.md, and the chart beside it.
+"""Prints the results of `benchmarks.live` into docs/live-performance.md, and the chart beside it.
 
 python -m benchmarks.live_page
 """
@@ -79,7 +79,7 @@ def packets_a_second(step: Kept) -> float:
 
 
 def ratio(found: Kept, name: str, other: str) -> float:
-    """Ratio of the two; 0 where one of them held nothing."""
+    """Ratio of the two; 0 where one of them sustained nothing."""
     both = [found.get(one, {}).get("held") for one in (name, other)]
     if name == other or None in both:
         return 0.0
@@ -118,7 +118,7 @@ def broker(kept: Kept) -> list[str]:
 
 
 def beside(without: list[float], name: str, one: Kept) -> list[str]:
-    """The median of one way, and what is missing of what there is without.
+    """The median of one way, and its loss against the throughput without it.
 
     Once of all rounds' median, once of the same round's: both have to be small.
     """

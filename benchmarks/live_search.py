@@ -1,4 +1,4 @@
-"""The highest rate at which nothing is lost: doubled until something is, then bisected."""
+"""The highest rate without losses: doubled until there are some, then bisected."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ LEAST_RATE = 500
 
 
 class Held(NamedTuple):
-    """The step with the highest rate that was held for the whole time; None when none was.
+    """The step with the highest rate that was sustained for the whole time; None without one.
 
     `is_senders_limit`: nothing faster could be sent.
     """
@@ -36,7 +36,7 @@ def search(attempt: Attempt, first: float, seconds: float) -> Held:
     if is_limit:
         step = tried(high)
         best = step if step.is_held else None
-        # What it held for a short time only is looked for below.
+        # If it was sustained for a short time only, lower rates are searched below.
         is_limit = best is not None
     for _ in range(0 if is_limit else BISECTIONS):
         middle = (low * high) ** 0.5

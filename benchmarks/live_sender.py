@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 
 
 class Sender:
-    """A packet socket, and the frames as the kernel wants them told."""
+    """A packet socket, and the frames in the form that the kernel expects."""
 
     def __init__(self, interface: str, frames: Frames) -> None:
         self.frames = frames

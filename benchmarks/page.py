@@ -17,7 +17,7 @@ from benchmarks.workloads import ROOT, WORKLOADS
 PAGE = ROOT / "docs" / "performance.md"
 CHART = ROOT / "docs" / "scaling.svg"
 INSTRUCTIONS = ROOT / "benchmarks" / "instructions.json"
-NAMES = {  # in the order they are told in
+NAMES = {  # in their order on the page
     "tshark": "tshark",
     "dpkt": "dpkt, packets only",
     "plain": "kdissect, plain Python",
@@ -118,7 +118,7 @@ def peer(workload: Kept, program: str) -> list[str]:
 
 
 def jobs(kept: Kept) -> list[str]:
-    """One process beside two, by the clock."""
+    """One process beside two, in elapsed time."""
     found = kept.get("jobs", {})
     lines = [
         "| capture | `--jobs 1`, elapsed | `--jobs 2`, elapsed | times as fast | CPU time of both "
@@ -137,7 +137,7 @@ def jobs(kept: Kept) -> list[str]:
 
 
 def faster(programs: Kept) -> float:
-    """Speed-up by two processes, by the clock."""
+    """Speed-up by two processes, in elapsed time."""
     return float(programs["1"]["seconds"] / programs["2"]["seconds"])
 
 

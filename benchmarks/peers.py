@@ -85,7 +85,7 @@ def measured(
 
 
 def beginnings(found: list[Program], capture: Path) -> dict[str, float]:
-    """CPU seconds of each program on the first packets of a capture; the first run is not told."""
+    """CPU seconds of each program on the first packets of a capture; not of the first run."""
     with tempfile.TemporaryDirectory() as scratch:
         first = timing.beginning(capture, Path(scratch, "first.pcap"))
         runs = timing.in_turn(found, first, BEGINNING_ROUNDS + 1)
@@ -93,7 +93,7 @@ def beginnings(found: list[Program], capture: Path) -> dict[str, float]:
 
 
 def start_up(compiled: str) -> dict[str, Any]:
-    """`kdissect --help` and `kdissect quickstart`, whole processes; the first time is not told."""
+    """`kdissect --help` and `kdissect quickstart`, whole processes; not the first run."""
     found = {}
     for name, command in (("--help", "--help"), ("quickstart", "{}")):
         program = Program(name, (*KDISSECT, command), compiled)

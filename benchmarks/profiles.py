@@ -42,7 +42,7 @@ LIBRARIES = {
 }
 PYTHON = "Python: interpreter, objects, start-up"
 SAMPLE = re.compile(r"^\s*(?P<share>[\d.]+)%\s+(?P<library>\S+)\s+\[.\]\s+(?P<symbol>\S+)")
-BUFFER_SIZE = 1 << 20  # what kdissect reads at once
+BUFFER_SIZE = 1 << 20  # bytes that kdissect reads at once
 FLOOR_ROUNDS = 3
 
 
@@ -108,7 +108,7 @@ def reading_seconds(capture: Path) -> float:
 
 def copying_seconds(size: int) -> float:
     """CPU time of copying as many bytes from buffer to buffer; both were written to before."""
-    # Views, as a bytearray would copy what it is given once more.
+    # Views, as a bytearray would copy its argument once more.
     source, target = (memoryview(bytearray(fill) * BUFFER_SIZE) for fill in (b"\1", b"\2"))
     started = time.process_time()
     for start in range(0, size, BUFFER_SIZE):

@@ -76,7 +76,7 @@ FIELDS = (
 
 
 def prolonged(talk: Talk, rounds: int, source: random.Random) -> Talk:
-    """The exchanges of a talk said again and again, with correlation ids that go on."""
+    """The exchanges of a talk repeated, with increasing correlation ids."""
     wires: list[Wire] = list(talk.wires[:3])
     now = wires[-1].time_ns
     at = [0, 0]
@@ -102,7 +102,7 @@ def prolonged(talk: Talk, rounds: int, source: random.Random) -> Talk:
 
 
 def usable(talk: Talk) -> bool:
-    """Return whether all its frames are of exchanges, so that it can be said again."""
+    """Return whether all its frames are of exchanges, so that it can be repeated."""
     frames = len(talk.frames[CLIENT]) + len(talk.frames[BROKER])
     parts = sum(1 if true.response is None else 2 for true in talk.truth)
     return len(talk.truth) >= LEAST and frames == parts
@@ -202,7 +202,7 @@ SCENARIOS = (
 )
 
 
-# What is found
+# Results
 
 
 @dataclass
@@ -216,7 +216,7 @@ class Found:
 
 @dataclass
 class Measured:
-    """One row of the table: how much there is, and what each program found."""
+    """One row of the table: the total, and the results of each program."""
 
     exchanges: int = 0
     intact: int = 0
@@ -278,7 +278,7 @@ def measure(
 
 
 def by_kdissect(case: Case, only: int | None, totals: Found) -> None:
-    """Add what kdissect finds."""
+    """Add kdissect's results."""
     found = dissect(packets_of(case.wires))
     matches, _ = match(case, found)
     verdict = judge(case, found)
@@ -297,21 +297,21 @@ def by_kdissect(case: Case, only: int | None, totals: Found) -> None:
 
 
 def is_of_session(wrong: Wrong) -> bool:
-    """Return whether a value is told by a fetch session.
+    """Return whether a value comes from a fetch session.
 
-    Recorded connections are said by several at once here, so several have a session of the same
-    number at one broker, which no broker gives twice: each goes on where another was.
+    Recorded connections are repeated by several at once here, so several have a session of the same
+    number at one broker, which no broker assigns twice: each continues where another was.
     """
     return wrong.place.startswith("Fetch ") and wrong.column in OF_SESSIONS
 
 
 def by_tshark(case: Case, places: list[Place], only: int | None, totals: Found) -> None:
-    """Add what tshark finds.
+    """Add tshark's results.
 
     An exchange is right when some packet with bytes of its request has a request with its key,
-    version and correlation id, and, where there is an answer, some packet with bytes of that has
-    its correlation id and a request frame among the packets of the request. Of responses alone it
-    says no API. Made up are requests that no packet they are said to be in has bytes of.
+    version and correlation id, and, where there is a response, some packet with bytes of that has
+    its correlation id and a request frame among the packets of the request. For responses alone it
+    gives no API. Made up are requests whose stated packets have no bytes of one.
     """
     packets = tshark(case)
     true_requests: dict[int, Counter[tuple[int, int, int]]] = {}
@@ -420,7 +420,7 @@ def with_columns_of_tshark(text: str, page: str) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Percent, and only what is all of it is 100."""
+    """Percent; 100 only for all of it."""
     if part == whole:
         return "100 %"
     percent = min(100 * part / whole, 99.99)

@@ -44,7 +44,7 @@ SMALL_APIS = ("--apis", "Produce,Fetch,Heartbeat,OffsetCommit,Metadata")
 
 
 def ring_of(options: argparse.Namespace, name: str, size: int, file_size: int) -> list[Path]:
-    """The files of a ring, made anew."""
+    """The files of a ring, recreated."""
     seed, how = RINGS[name]
     megabytes = min(SEED_MEGABYTES, size // MB)
     capture = options.scratch / "seed.pcap"
@@ -90,7 +90,7 @@ def with_jobs(options: argparse.Namespace, ring: list[Path]) -> dict[str, float]
 
 
 def rates(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """Both ways in turn, and what crossed the edges."""
+    """Both ways in turn, and the state passed between splits."""
     ring = ring_of(options, name, options.megabytes * MB, FILE_SIZE)
     ours, theirs = [], []
     for _ in range(options.rounds):

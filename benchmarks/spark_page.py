@@ -1,4 +1,4 @@
-"""Prints what `benchmarks.spark` measured into docs/spark-performance.md, and the chart beside it.
+"""Prints the results of `benchmarks.spark` into docs/spark-performance.md, and the chart beside it.
 
 python -m benchmarks.spark_page
 """
@@ -29,7 +29,7 @@ def read() -> Kept:
 
 
 def keep(sections: Kept) -> None:
-    """Keep these sections in place of what was measured of them before, and print."""
+    """Keep these sections in place of their earlier results, and print."""
     kept = read() | sections
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write(kept)

@@ -1,4 +1,4 @@
-"""Whole processes, timed on one core, and what else was going on there."""
+"""Whole processes, timed on one core, and other processes running there."""
 
 import compileall
 import datetime
@@ -27,7 +27,7 @@ PCAP_HEADER_SIZE, RECORD_HEADER_SIZE = 24, 16
 
 
 class Program(NamedTuple):
-    """Something to time; ``{}`` in the command is the capture, ``{out}`` a new directory."""
+    """A command to time; ``{}`` in it is the capture, ``{out}`` a new directory."""
 
     name: str
     command: tuple[str, ...]
@@ -76,7 +76,8 @@ def run(program: Program, capture: Path) -> Run:
 def environment(path: str) -> dict[str, str]:
     """Environment of a process that imports the package from `path`, or the installed one.
 
-    Without what else the caller told Python, like to keep no compiled sources.
+    Without other settings of Python in the caller's environment, such as keeping no compiled
+    sources.
     """
     found = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return found | ({"PYTHONPATH": path} if path else {})
@@ -91,9 +92,8 @@ def in_turn(
 ) -> dict[str, list[Run]]:
     """Every run of every program, one after the other in each round.
 
-    The capture is read before each: systems that reclaim what was not used for a while would make
-    a program after a slow one read it from the disk. Those named `once` run in the first
-    round only.
+    The capture is read before each: systems that reclaim unused pages after a while would make a
+    program after a slow one read it from the disk. Those named `once` run in the first round only.
     """
     found: dict[str, list[Run]] = {program.name: [] for program in programs}
     for number in range(rounds):

@@ -17,13 +17,13 @@ MEGABYTES = 1200
 CODEC_MEGABYTES = 600
 SUMMARY_MEGABYTES = 1000
 FEW_MEGABYTES = 20
-# A broker with versions that tshark 4.0 knows, or it would pass over what is to be measured.
+# A broker with versions that tshark 4.0 knows; otherwise it would skip the measured messages.
 OLDER_BROKERS = {"records": "2.4.1", "wide": "2.4.1"}
 NEWEST = "-newest"  # the same session with the newest broker
 
 
 class Workload(NamedTuple):
-    """A capture to make, out of which seed, and what kdissect makes of it."""
+    """A capture to make, its seed, and kdissect's results for it."""
 
     name: str
     seed: str
@@ -32,7 +32,7 @@ class Workload(NamedTuple):
     megabytes: int = MEGABYTES
     peers: tuple[str, ...] = ("tshark", "dpkt", "plain", "compiled")
     target: float = 0.0  # times tshark; 0: none is set
-    rate: tuple[str, str] = ("", "")  # the table whose rows a second are told, and the target
+    rate: tuple[str, str] = ("", "")  # the table whose rows a second are reported, and the target
     jobs_target: float = 0.0  # times as fast with two processes; 0: not measured
 
 
@@ -132,9 +132,9 @@ def file_name(workload: Workload) -> str:
 
 
 def capture_of(workload: Workload, directory: Path, connections: int = 8) -> Path:
-    """The capture of a workload, made if it is not there.
+    """The capture of a workload, made if it is missing.
 
-    Connections are played to their end, so a capture may be larger than asked.
+    Connections are played to their end, so a capture may be larger than requested.
     """
     name = file_name(workload) if workload.tables else workload.seed
     capture = directory / f"{name}-{workload.megabytes}-{connections}.pcap"

@@ -1,9 +1,8 @@
 """Lists the tests that `make check` leaves out: ``python -m tools.costly_tests``.
 
 Runs one case of each quick test from source, as `make check` would, and writes to tests/costly.txt
-the functions that take more than 50 ms of processor time, with their children's and
-their fixtures'. A test that is not listed is run, so the list is only to be written anew when
-`make check` becomes slow.
+the functions that take more than 50 ms of processor time, including their children and fixtures. A
+test that is not listed is run, so the list need only be rewritten when `make check` becomes slow.
 """
 
 import os
@@ -20,9 +19,9 @@ SECONDS: Final = 0.05
 
 
 class Measured:
-    """A plugin of pytest: which test functions took how long.
+    """A plugin of pytest: the time of each test function.
 
-    What a fixture of a module or session takes counts for every test that has it.
+    The time of a module's or session's fixture counts for every test that uses it.
     """
 
     def __init__(self) -> None:

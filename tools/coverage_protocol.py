@@ -48,7 +48,7 @@ class Proof(NamedTuple):
 
 
 def main() -> None:
-    """Bring the file up to date and say what is proved."""
+    """Bring the file up to date and return the evidence."""
     known = read_spoken()
     spoken = {}
     for path in captures():
@@ -96,7 +96,7 @@ def proofs() -> dict[Layout, Proof]:
 
 
 def all_layouts() -> Iterator[tuple[Layout, str]]:
-    """Every layout of a Kafka release in the schema, and of which kind it is."""
+    """Every layout of a Kafka release in the schema, with its kind."""
     for path in sorted(SCHEMA_DIRECTORY.glob("*/*.txt")):
         file = path.relative_to(SCHEMA_DIRECTORY).with_suffix("").as_posix()
         for definition in load_file(file).values():
@@ -167,7 +167,7 @@ def layouts_of(exchange: Any, side: str, frame: bytes) -> Iterator[Layout]:
 
 @contextmanager
 def messages_told(tell: Callable[[Layout], None]) -> Iterator[None]:
-    """Let every record and embedded message that is decoded meanwhile be told."""
+    """Report every record and embedded message decoded in the meantime."""
 
     def decode_message(
         file: str, name: str, version: int, data: bytes, offset: int = 0, first_release: str = ""
@@ -179,7 +179,7 @@ def messages_told(tell: Callable[[Layout], None]) -> Iterator[None]:
     def decode_consumer(data: bytes, part: str, name: str | None) -> Any:
         values = original(data, part, name)
         spec = load_file("messages/embedded")[f"ConsumerProtocol{part}"].layouts["layout"]
-        # Some clients leave off what stands behind the topics: that is no whole layout.
+        # Some clients leave off the fields after the topics: that is no whole layout.
         version = values["version"]
         fields = {snake_case(each.name) for each in spec.fields if version in each.versions}
         if version in spec.versions and fields == values.keys() - {"version"}:

@@ -24,7 +24,7 @@ class Needed:
         self.columns: dict[ops.Relation, set[str]] = {}
 
     def need(self, relation: ops.Relation, names: Sequence[str]) -> None:
-        """Note that columns of a relation are read, and what is read for them."""
+        """Note that columns of a relation are read, and the columns they need."""
         found = self.columns.get(relation)
         more = set(names) - (found or set())
         if found is not None and not more:
@@ -37,7 +37,7 @@ class Needed:
                 self.read(part)
 
     def read(self, value: ops.Node) -> None:
-        """Note what a value reads."""
+        """Note the columns that a value reads."""
         if isinstance(value, ops.Field):
             self.need(value.rel, [value.name])
             return
@@ -145,7 +145,7 @@ class Printer:
         if isinstance(argument, Mapping):
             return {"d": [[name, self._argument(one)] for name, one in argument.items()]}
         if isinstance(argument, frozenset):
-            argument = sorted(argument, key=str)  # whose order differs from process to process
+            argument = sorted(argument, key=str)  # their order differs from process to process
         if isinstance(argument, tuple | list):
             return [self._argument(one) for one in argument]
         if isinstance(argument, Enum):

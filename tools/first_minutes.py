@@ -24,7 +24,7 @@ PAGE: Final = ROOT / "docs" / "first-five-minutes.md"
 CAPTURE: Final = ROOT / "captures" / "quickstart.pcapng"
 MARK: Final = "<!-- from here on printed by python -m tools.first_minutes -->\n"
 STEP: Final = re.compile(r"```console\n\$ (.*)\n(?s:.*?)```\n(?:\nExit code (\d+)\.\n)?")
-# What differs from one installation to another.
+# Output that differs from one installation to another.
 PYTHON: Final = re.compile(r"Python 3\.\d+\.\d+")
 LONGEST: Final = 110  # of a line on the page
 SECONDS: Final = "120"  # of a step; pip may have to fetch everything
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A step that was taken: exit code, output, CPU seconds and seconds by the clock."""
+    """One step: exit code, output, CPU seconds and elapsed seconds."""
 
     step: Step
     code: int
@@ -112,7 +112,7 @@ def variables_of(bin_directories: str, home: Path) -> dict[str, str]:
 
 
 def differences(bin_directory: Path, place: Path) -> list[str]:
-    """Steps after pip that an installed kdissect does not take as the page says."""
+    """Steps after pip whose output from an installed kdissect differs from the page."""
     place.mkdir()
     shutil.copy(CAPTURE, place)
     taken = take(STEPS, place, variables_of(str(bin_directory), place))
@@ -125,7 +125,7 @@ def differences(bin_directory: Path, place: Path) -> list[str]:
 
 
 def report(bin_directory: Path, place: Path) -> bool:
-    """Take the steps after pip and print those that differ; whether all were as the page says."""
+    """Run the steps after pip and print those that differ; return whether none did."""
     begin = time.monotonic()
     found = differences(bin_directory, place)
     for each in found:

@@ -31,7 +31,7 @@ IN_FULL = {
     "telemetry-4.3.1",
     "retries-4.3.1",
 }
-# What is counted in the digest of a table.
+# Counts in the digest of a table.
 COUNTED = {
     "exchanges": ("api", "api_version", "outcome"),
     "errors": ("name", "path"),

@@ -58,7 +58,7 @@ ENDLESS_SECONDS: Final = 6  # until an endless line is interrupted
 STREAM_SECONDS: Final = 40
 SCREEN_SECONDS: Final = 60  # from q until a screen is left
 PARALLEL: Final = 2
-# What an extra is for, beside the lines that `extras_of` knows.
+# Lines for an extra, beside those that `extras_of` knows.
 TRIGGERS: Final = {
     ("pandas",): "python frame.py broker.pcapng",
     ("tls",): "kdissect tls.pcapng --keylog keys.log",
@@ -149,7 +149,7 @@ class Environment:
 
 
 def on_terminal(words: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
-    """Run a program with a screen, and type q; its exit code, -1 if it stayed, and what it drew."""
+    """Run a program with a screen, and type q; its exit code, -1 if it stayed, and its output."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(directory)
@@ -235,7 +235,7 @@ def run_all(
 def missing_outcome(environment: Environment, line: Line, number: int) -> Outcome:
     """The line must end with exit code 2 and one line that has the command to install."""
     outcome = environment.run(line, number, (2,))
-    # Other lines are notices, and what feeds a pipe may complain that nothing reads it.
+    # Other lines are notices, and a process that feeds a pipe may complain that nothing reads it.
     said = [line for line in outcome.text.splitlines() if line.startswith("kdissect: ")]
     if not outcome.complaint and sum(bool(INSTALL.search(line)) for line in said) != 1:
         return outcome._replace(complaint="the missing extra is not named in one line")
@@ -292,7 +292,7 @@ def main() -> int:
 
 
 def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | None) -> bool:
-    """Run all environments that are asked for; whether all was as expected."""
+    """Run all requested environments; return whether all was as expected."""
     stage = Stage(ROOT, place)
     base = Environment("base", place, python, stage)
     base.install(wheel)
@@ -372,7 +372,7 @@ def check_one(
 def with_extras(
     extras: tuple[str, ...], base: Environment, place: Path, python: str, wheel: Path
 ) -> Environment:
-    """Base and these extras, installed as base says."""
+    """Base and these extras, installed with base's command."""
     environment = Environment("+".join(extras), place, python, base.stage)
     environment.install(wheel)
     words = shlex.split(installing_command(base, extras))

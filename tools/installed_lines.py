@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PAGES: Final = ("README.md", "docs/*.md")
-# One repeats --help, which the program itself is asked for; tools.first_minutes runs the other.
+# One repeats --help, which is run directly; tools.first_minutes runs the other.
 PRINTED: Final = ("command-line.md", "first-five-minutes.md")
 # A command line in a code block: indented or after `$ `, perhaps with sudo or fed by a pipe.
 COMMAND: Final = re.compile(
@@ -16,7 +16,7 @@ COMMAND: Final = re.compile(
 BARE: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\s]|\s(?!\s))+""")
 FENCE: Final = "```"
 ENDLESS: Final = re.compile(r"kdissect (live|top)\b.*(-i |--follow)|kdissect spark stream\b")
-# What a machine of its own is needed for; tests/spark and tests/sources have stand-ins for them.
+# Lines that need a machine of their own; tests/spark and tests/sources have stand-ins for them.
 ELSEWHERE: Final = {
     "s3://": "an object store",
     "hdfs://": "HDFS",
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 def documented_lines(root: Path) -> list[Line]:
-    """The command lines in README.md and docs/, without what explains them behind."""
+    """The command lines in README.md and docs/, without trailing explanations."""
     pages = [page for pattern in PAGES for page in sorted(root.glob(pattern))]
     return [line for page in pages if page.name not in PRINTED for line in _lines_of(page, root)]
 

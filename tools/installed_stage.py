@@ -26,8 +26,8 @@ CAPTURES: Final = {
 }
 PACKED: Final = {"ring-1.pcap.gz": "basics-4.3.1.pcapng", "ring-2.pcap.gz": "groups-4.3.1.pcapng"}
 TLS: Final = {"tls.pcapng": "tls/tls13-4.3.1.pcapng", "keys.log": "tls/tls13-4.3.1.keys"}
-# Programs that the lines call and that a line must not need to be installed. `ssh`, `sudo` and
-# `kubectl exec` run what they are given; tcpdump gives the capture; the others take their input.
+# Programs called by the lines that need not be installed. `ssh`, `sudo` and `kubectl exec` run
+# their arguments; tcpdump outputs the capture; the others read their input.
 STAND_INS: Final = {
     "tcpdump": 'cat "$STAGE/broker.pcapng"',
     "ssh": 'shift; exec "$@"',

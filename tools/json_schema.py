@@ -1,4 +1,4 @@
-"""The JSON schema of what --json prints, made of the declared columns: docs/json.schema.json."""
+"""The JSON schema of --json output, made of the declared columns: docs/json.schema.json."""
 
 import json
 from collections.abc import Iterable

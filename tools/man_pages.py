@@ -40,7 +40,7 @@ def escaped(text: str) -> str:
     >>> escaped(".x \\ -a")
     '\\&.x \\e \\-a'
     """
-    # A line may end in front of a bar: lists of choices are long.
+    # A line may end before a bar: lists of choices are long.
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("|", "\\:|")
     text = text.replace("`", "\\(ga").replace("'", "\\(aq").replace("^", "\\(ha")
     text = text.replace("~", "\\(ti").replace('"', "\\(dq")

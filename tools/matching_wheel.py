@@ -84,7 +84,7 @@ def compiled_names(root: Path) -> list[str]:
 
 
 def described(root: Path) -> dict[str, Any]:
-    """Version and requirements as pyproject.toml says them."""
+    """Version and requirements in pyproject.toml."""
     with (root / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     needs = [(text, "") for text in project["dependencies"]]
@@ -94,7 +94,7 @@ def described(root: Path) -> dict[str, Any]:
 
 
 def declared(metadata: str) -> dict[str, Any]:
-    """Version and requirements as a wheel's METADATA says them."""
+    """Version and requirements in a wheel's METADATA."""
     message = Parser().parsestr(metadata)
     needs = []
     for line in message.get_all("Requires-Dist", []):

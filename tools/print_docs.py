@@ -1,6 +1,6 @@
 """Prints the reference pages of docs/ from the code: ``python -m tools.print_docs``.
 
-A test compares `PAGES` with what is in the tree.
+A test compares `PAGES` with the files in the tree.
 """
 
 from collections.abc import Callable
@@ -144,7 +144,7 @@ def help_block(command: click.Command, name: str) -> list[str]:
     return ["```", *command.get_help(context).splitlines(), "```"]
 
 
-# File name → what makes the content of the page.
+# File name → function for the content of the page.
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "tables.md": tables_page,
     "command-line.md": command_line_page,

@@ -1,8 +1,8 @@
-"""Prints what findings rest on as SQL: ``python -m tools.print_evidence``.
+"""Prints the evidence of findings as SQL: ``python -m tools.print_evidence``.
 
 `kdissect.rules.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
-SQL in `kdissect/rules/sql/`, without the columns that it does not need; beside them stand the
-columns of tables that all of them read. A test compares `files` with what is in the tree.
+SQL in `kdissect/rules/sql/`, without the columns that it does not need; next to them are the
+columns of tables that all of them read. A test compares `files` with the tree.
 """
 
 import json
@@ -73,7 +73,7 @@ def text_of(answer: "ir.Table", query: expressions.Expression) -> str:
 
 
 def spoken_text() -> str:
-    """The versions that the release speaks which `upgrade` asks about."""
+    """The release's versions of the APIs that `upgrade` queries."""
     release = next(option.default for option in QUESTIONS["upgrade"].options if option.name == "to")
     lines = [f'  "{one.api}": [{one.oldest}, {one.newest}]' for one in releases.spoken_by(release)]
     return "{\n" + ",\n".join(lines) + "\n}\n"

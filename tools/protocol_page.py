@@ -1,4 +1,4 @@
-"""docs/protocol.md: every API, record and variant that is understood, and what proves it."""
+"""docs/protocol.md: every supported API, record and variant, and its evidence."""
 
 from collections.abc import Iterable
 

@@ -16,7 +16,7 @@ PROBE = "import ctypes, ensurepip, ssl, sys, venv; print('.'.join(map(str, sys.v
 
 
 def version_of(python: Path) -> str:
-    """Version of a Python that works, such as 3.12.1; "" of any other."""
+    """Version of a working Python, such as 3.12.1; "" otherwise."""
     try:
         done = subprocess.run(
             [python, "-c", PROBE], capture_output=True, text=True, check=False, timeout=60

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-# What bin/spark-submit gives to the JVM that it starts, and to the one that says how to start it.
+# Options that bin/spark-submit gives to the JVM that it starts, and to the one that builds its
+# command line.
 VARIABLE: Final = "SPARK_SUBMIT_OPTS"
 LAUNCHER: Final = "SPARK_LAUNCHER_OPTS"
 

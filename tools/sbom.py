@@ -21,7 +21,7 @@ VERSION: Final = "1.6"  # of CycloneDX
 
 
 def environment(place: Path, *words: str | Path) -> Path:
-    """The Python of a new environment with what `pip install` of these words brings."""
+    """The Python of a new environment with the packages of `pip install` with these words."""
     subprocess.run([*UV, "venv", place], check=True)
     python = place / "bin" / "python"
     subprocess.run([*UV, "pip", "install", "--python", python, *words], check=True)

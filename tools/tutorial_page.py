@@ -1,6 +1,6 @@
-"""The tutorial with what its commands print today.
+"""The tutorial with the current output of its commands.
 
-In docs/tutorial.md a block is the command behind ``$``, then its output; ``<!-- lines: 9 -->``
+In docs/tutorial.md a block is the command after ``$``, then its output; ``<!-- lines: 9 -->``
 before the block cuts that, with ``...`` for the rest. Everything else is written by hand.
 """
 

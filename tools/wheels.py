@@ -20,7 +20,7 @@ from tools.pythons import found_pythons, version_of
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
-# What a wheel has besides the package's Python files.
+# Content of a wheel besides the package's Python files.
 DATA = ("kdissect/py.typed", "kdissect/protocol/schema/", "kdissect/rules/sql/")
 
 
@@ -69,7 +69,7 @@ def files_of(wheel: Path) -> dict[str, int]:
 
 
 def contradictions(wheels: Iterable[Path]) -> list[str]:
-    """Wheels that do not hold the files of the plain one, or lack what every wheel has."""
+    """Wheels that lack files of the plain one, or files that every wheel has."""
     files = {wheel.name: files_of(wheel) for wheel in wheels}
     plain = next(held for name, held in files.items() if name.endswith("-py3-none-any.whl"))
     lacks = [part for part in DATA if not any(name.startswith(part) for name in plain)]

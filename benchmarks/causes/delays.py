@@ -1,7 +1,7 @@
 """A slow or narrow link between the client's namespace and the bridge, made of raw sockets.
 
-The client's cable ends at a program that passes frames on after a while, since not every kernel
-has netem. It runs in a process of its own, in the namespace of the bridge, and ends with it.
+The client's cable ends at a program that forwards frames after a delay, since not every kernel has
+netem. It runs in a process of its own, in the namespace of the bridge, and ends with it.
 """
 
 import heapq

@@ -1,8 +1,8 @@
-"""Drawn captures: of each class, quiet ones too, a recording under drawn conditions.
+"""Drawn captures: of each class, quiet ones, too, a recording under drawn conditions.
 
 Kafka's version, the client's library and the part of the capture are those of some variants of the
 class, in combinations that the seed decides; parts begin and end elsewhere, producers are quicker
-or slower, and it all takes longer. What the recorder stages by itself has one way each, and is left
+or slower, and everything takes longer. Scenarios of the recorder have one form each, and are left
 out.
 """
 
@@ -53,7 +53,7 @@ def shifted(view: View, chance: random.Random) -> View:
     if found is None:
         return view
     edges = [float(each) for each in found.groups()]
-    # A whole capture's edge stays: what happened there decides whether the cause can be seen.
+    # The edge of a whole capture stays: the events there decide whether the cause is visible.
     moved = [
         each if each in (0, 1) else round(each + chance.uniform(-SHIFT, SHIFT), 2) for each in edges
     ]

@@ -1,4 +1,4 @@
-"""Healthy traffic, and what operators do on purpose: no problem and no warning is wanted."""
+"""Healthy traffic, and planned operations: no problem and no warning is expected."""
 
 from benchmarks.causes.incidents.brokers import spread_topic
 from benchmarks.causes.incidents.clients import MIDDLE, NEW, OLD, RDKAFKA

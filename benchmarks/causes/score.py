@@ -1,4 +1,4 @@
-"""Scores captures with their truth: is the cause said first, in the first three, is it all true?"""
+"""Scores captures against their truth: is the cause named first, or third, and is all true?"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -26,8 +26,9 @@ class Said(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Score of a capture's page: `rank` is the place of its cause, from 1; None when it is not
-    said. `false` are problems and warnings that are not part of the truth.
+    """Score of a capture's page: `rank` is the place of its cause, from 1; None when it is missing.
+
+    `false` are problems and warnings that are not part of the truth.
     """
 
     capture: Path
@@ -59,8 +60,8 @@ def page_of(capture: Path) -> list[Said]:
 def score(capture: Path, truth: Truth, page: Iterable[Said]) -> Score:
     """Compare a page with the truth.
 
-    A notice counts for the rank only where the truth lets a notice name the cause. What is said of
-    the capture itself (lost, cut, encrypted) is neither a cause nor false. Nor is it false that
+    A notice counts for the rank only where the truth lets a notice name the cause. Findings about
+    the capture itself (lost, cut, encrypted) are neither a cause nor false. Nor is it false that
     brokers were slow where the machine was busy while they were captured.
     """
     told = tuple(one for one in page if one.id not in ALWAYS)

@@ -66,11 +66,11 @@ class Scene:
         return name
 
     def admin(self, operation: str, **arguments: Any) -> Any:
-        """Let an administrator do something."""
+        """Let an administrator make a change."""
         return self.stage.prepare(operation, **arguments).result
 
     def write(self, who: str, *topics: str, library: str | None = None, **work: Any) -> str:
-        """Begin to produce as the client {stem}-{who}, until `stop`; its client id."""
+        """Start to produce as the client {stem}-{who}, until `stop`; its client id."""
         return self._begin("start_writing", who, library, topics=list(topics), **work)
 
     def read(self, who: str, *topics: str, library: str | None = None, **work: Any) -> str:
@@ -117,7 +117,7 @@ class Scene:
         self._running = {who: where for who, where in self._running.items() if where != library}
 
     def place(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """Say which brokers have a partition; the first leads it."""
+        """Set the brokers of a partition; the first leads it."""
         place(self.stage, topic, partition, replicas)
 
     def kill_broker(self, number: int, politely: bool = False) -> None:
@@ -125,8 +125,9 @@ class Scene:
         self.cluster.servers[number].stop(politely)
 
     def start_broker(self, number: int) -> None:
-        """Start a broker that was stopped, and wait until it serves again. With ZooKeeper it ends
-        at once while its old session lasts, and is started again.
+        """Start a broker that was stopped, and wait until it serves again.
+
+        With ZooKeeper it ends immediately while its old session lasts, and is started again.
         """
         server = self.cluster.servers[number]
         before = server.logged().count(STARTED)
@@ -217,7 +218,7 @@ class Scene:
 
 
 def cpu_waits_us() -> int:
-    """For how long anything on this machine has waited for a CPU; 0 where it is not told."""
+    """For how long any process on this machine has waited for a CPU; 0 where that is unknown."""
     if not CPU_PRESSURE.exists():
         return 0
     some, *_ = CPU_PRESSURE.read_text().splitlines()
@@ -263,7 +264,7 @@ class CausesStage(Stage):
     """A recorder's stage kept from scene to scene."""
 
     def prepare(self, operation: str, **arguments: Any) -> Reply:
-        """Let the newest Java client do something, with SASL and TLS behind the scenes."""
+        """Let the newest Java client act, with SASL and TLS if configured."""
         layout = self.cluster.settings.layout
         address = self.cluster.open_address if layout.has_open_listener else self.cluster.address
         agent = self._agent("java", address)
@@ -280,7 +281,7 @@ class CausesStage(Stage):
 
 
 def record_on(version: str, shape: str, planned: Sequence[Planned], directory: Path) -> list[str]:
-    """Start a cluster and stage everything on it; names of what failed."""
+    """Start a cluster and stage everything on it; return the names of those that failed."""
     failed = []
     options = Options(version, PORT, HEAP_MEGABYTES)
     with tempfile.TemporaryDirectory(prefix="kdissect-causes-") as scratch:

@@ -9,7 +9,7 @@ SUFFIX = ".truth.json"
 
 @dataclass
 class Truth:
-    """One capture's truth; of a quiet one `ids` is empty and `cause` says what went on."""
+    """One capture's truth; for a quiet one `ids` is empty and `cause` describes the traffic."""
 
     name: str
     incident: str  # the class
@@ -25,10 +25,10 @@ class Truth:
     kafka: str = ""
     shape: str = ""
     library: str = ""
-    pressure: float = 0.0  # share of the capture's time in which something waited for a CPU
+    pressure: float = 0.0  # share of the capture's time in which any process waited for a CPU
     view: str = ""  # how it was derived from another capture
     names: dict[str, str] = field(default_factory=dict)  # of {placeholders} of the table
-    clients: dict[str, dict[str, int]] = field(default_factory=dict)  # what clients counted
+    clients: dict[str, dict[str, int]] = field(default_factory=dict)  # counts by clients
 
     def write(self, capture: Path) -> None:
         """Write it beside its capture."""

@@ -100,7 +100,7 @@ def chosen(capture: Path, wanted: Wanted) -> bytes:
 
 
 def one_direction(capture: Path, port: int, argument: str) -> bytes:
-    """Only what clients send (`requests`) or only what brokers send."""
+    """Only the clients' packets (`requests`) or only the brokers'."""
     to_broker = argument == "requests"
     return chosen(capture, lambda packet: (packet.target[1] == port) == to_broker)
 

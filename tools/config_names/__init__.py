@@ -1,1 +1,1 @@
-"""Names and types of the configs that Kafka documents, asked of its ConfigDef classes."""
+"""Names and types of the configs that Kafka documents, read from its ConfigDef classes."""

@@ -1,10 +1,4 @@
-"""``python -m tools.config_names``: writes kdissect/protocol/schema/configs.tsv anew.
-
-Kafka's jars come from Maven Central (Maven, a JDK), and ``java/ConfigNames.java`` prints what the
-ConfigDefs of each release define: of brokers, topics, groups, client metrics, clients and Connect's
-workers. A config has the type of its newest release, but a password in any release is one. Releases
-before 0.10.2 are left out: no message of theirs carries configs but CreateTopics of 0.10.1.
-"""
+"""``python -m tools.config_names``: rewrites kdissect/protocol/schema/configs.tsv."""
 
 import os
 import subprocess

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def fuzz(target: str, seconds: float) -> bool:
-    """Fuzz one target in a process of its own; whether nothing was found."""
+    """Fuzz one target in a process of its own; return whether nothing was found."""
     from tools.fuzz.corpus import CORPUS, read_corpus
     from tools.fuzz.seeds import seeds
 
@@ -86,7 +86,7 @@ def largest(corpus: Path) -> int:
 
 
 def summary(log: str) -> str:
-    """Executions, coverage and the size of the corpus, as libFuzzer last said."""
+    """Executions, coverage and the size of the corpus, from libFuzzer's last report."""
     lines = re.findall(r"#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)", log)
     if not lines:
         return "no input was run: see the log"

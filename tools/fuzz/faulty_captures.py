@@ -226,7 +226,7 @@ def fragments_v6(tcp: bytes, is_client: bool) -> tuple[bytes, ...]:
 
 
 def vxlan_fragments(tcp: bytes, is_client: bool) -> tuple[bytes, ...]:
-    """Fragments inside a tunnel whose packets are fragments too."""
+    """Fragments inside a tunnel whose packets are fragmented, too."""
     return tuple(
         frame
         for inner in fragments_v4(tcp, is_client)

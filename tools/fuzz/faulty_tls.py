@@ -24,8 +24,8 @@ from tools.fuzz.faulty_captures import Piece, edit_bytes, edits
 
 PLACE: Final = Path(__file__).parents[2] / "tests" / "tls"
 SMALL_LIMIT: Final = 3_000
-# As it is; keys of another session; the capture begins late; small segments; packets that are cut;
-# little may be held.
+# As it is; keys of another session; the capture begins late; small segments; truncated packets; a
+# small buffer limit.
 WAYS: Final = 6
 KEYS_OF_ANOTHER: Final = 1
 LATE: Final = 2
@@ -89,7 +89,7 @@ def keylog_of(talk: Talk, way: int) -> bytes:
 
 
 def check_plaintext(said: Conversation, talk: Talk, way: int) -> None:
-    """Check that the output is part of what was sent, or of what was captured in clear."""
+    """Check that the output is part of the sent data, or of the data captured in clear."""
     keys = KeyLog()
     keys.add(keylog_of(talk, way), "log")
     limits = (SMALL_LIMIT, 2 * SMALL_LIMIT) if way == LITTLE else (1 << 20, 1 << 20)

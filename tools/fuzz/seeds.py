@@ -29,7 +29,7 @@ FIRST_EDITS: Final = ((), *((5 + 3 * kind, kind, 40 + kind, 200) for kind in ran
 
 
 def seeds(target: str) -> list[bytes]:
-    """Inputs of a target, laid out as its docstring says."""
+    """Inputs of a target, laid out as in its docstring."""
     if target == "requests":
         return [*vectors("Request"), *recorded_bodies(False)]
     if target == "responses":
@@ -119,7 +119,7 @@ def recorded_bodies(is_response: bool) -> Iterator[bytes]:
         count = taken.get((key, version), 0)
         if not frame or len(frame) > FRAME_LIMIT or count == PER_LAYOUT or key not in APIS:
             continue
-        # An answer whose request was not captured says no version.
+        # A response whose request was not captured has no known version.
         if version is None:
             continue
         taken[key, version] = count + 1

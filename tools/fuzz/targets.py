@@ -54,7 +54,7 @@ from tools.fuzz import faulty_captures, faulty_tls
 __all__ = ["TARGETS"]
 
 GROUP_APIS: Final = (11, 12, 13, 14, 68, 76, 88)
-UNPACKED_LIMIT: Final = 1 << 20  # of records here, so that memory tells what was spent
+UNPACKED_LIMIT: Final = 1 << 20  # of records here, so that memory reflects use
 PLANS: Final = fact_plans()
 ASSIGNORS: Final = ("range", "sticky", "cooperative-sticky", "stream", "default", "sessioned", None)
 GROUP_TYPES: Final = ("consumer", "connect", "sr", "", None)
@@ -116,7 +116,7 @@ def check_readers(key: int, version: int, direction: str, body: bytes) -> None:
 
 
 def check_generated(plan: Plan, generated: GeneratedRead, body: bytes) -> None:
-    """A generated reader says what the tree of readers says, or leaves the body to it."""
+    """A generated reader agrees with the tree of readers, or leaves the body to it."""
     interner = Interner()
     sink, tree_sink = FieldSink(interner, {}), FieldSink(interner, {})
     end = read_generated(generated, body, 0, sink)
@@ -153,7 +153,7 @@ def frame_of(key: int, version: int, direction: str, body: bytes) -> bytes:
 
 
 def group_request(key: int, version: int) -> dict[str, Any]:
-    """Some request of a group API, for what its response means."""
+    """Some request of a group API, to interpret its response."""
     for size in range(400):
         with suppress(DecodeError):
             return decode(key, version, REQUEST, bytes(size))
@@ -206,7 +206,7 @@ def fuzz_records(data: bytes) -> None:
 
 
 def fuzz_packed_records(data: bytes) -> None:
-    """A byte for magic and codec, then what is compressed into one batch or wrapper."""
+    """A byte for magic and codec, then the data to compress into one batch or wrapper."""
     from tests.messages.record_builders import make_batch, make_wrapper
 
     if len(data) < 2:
@@ -230,7 +230,7 @@ def fuzz_compression(data: bytes) -> None:
 
 
 def fuzz_embedded(data: bytes) -> None:
-    """Two bytes choose what the rest is: members' bytes, own topics' records, forwarded frames."""
+    """Two bytes select what the rest is: members' bytes, own topics' records, forwarded frames."""
     if len(data) < 3:
         return
     choice, detail, rest = data[0] % 7, data[1], data[2:]
@@ -406,7 +406,7 @@ def fuzz_segments(data: bytes) -> None:
 
 
 def fuzz_tls(data: bytes) -> None:
-    """Edits of the records of a TLS session whose secrets are known, see `faulty_tls`."""
+    """Edits of the records of a TLS session with known secrets, see `faulty_tls`."""
     if not data:
         return
     said, talk, way = faulty_tls.edited_talk(data)

@@ -1,4 +1,4 @@
-"""The schema directory as a whole: loads it, merges definitions into it, writes what changed."""
+"""The schema directory as a whole: loads it, merges definitions into it, writes the changes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +75,7 @@ class Schema:
         return list(changes_in_place(known, source))
 
     def write(self, directory: Path) -> Iterator[Path]:
-        """Write the files whose text differs from what is there, and give their paths."""
+        """Write the files whose text has changed, and return their paths."""
         texts = {f"{name}.txt": _file_text(blocks) for name, blocks in self.files.items() if blocks}
         texts["apis.tsv"] = self.api_index()
         texts["messages.tsv"] = self.message_index()
@@ -111,7 +111,7 @@ class Schema:
 
 
 def empty_definition(source: Source) -> Definition:
-    """A definition that knows no version yet."""
+    """A definition without any versions yet."""
     return Definition(
         source.kind, source.key, source.name, NO_VERSIONS, NO_VERSIONS, NO_VERSIONS, (), (), False,
         {}, {}, (),

@@ -24,8 +24,8 @@ def restrict(fields: Fields, versions: Versions) -> Fields:
 def merge_fields(older: Fields, newer: Fields) -> Fields:
     """Fields of disjoint versions in one order that holds for both.
 
-    What stands on both sides at corresponding places becomes one field; of what is left between
-    two such places the older fields come first.
+    Fields at corresponding places of both sides become one; between two such places the older
+    fields come first.
     """
     merged: list[FieldSpec] = []
     i = j = 0

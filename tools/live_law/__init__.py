@@ -1,5 +1,5 @@
-"""The law of live capture: its tables are those of a capture that tcpdump wrote meanwhile.
+"""The law of live capture: its tables equal those of a simultaneous capture by tcpdump.
 
-Both sockets see the same packets, and the kernel takes the time of each once, so rows are compared
-with all that they say: ids, packet numbers, times in ns.
+Both sockets see the same packets, and the kernel timestamps each once, so rows are compared with
+all their values: ids, packet numbers, times in ns.
 """

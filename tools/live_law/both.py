@@ -91,7 +91,7 @@ class KeepingWire(PacketSource):
 
 
 class RowKeeper(Listener):
-    """Keeps all rows, and how things were at the end."""
+    """Keeps all rows, and the state at the end."""
 
     def __init__(self) -> None:
         self.tables = frozenset(TABLES)
@@ -103,7 +103,7 @@ class RowKeeper(Listener):
         self.rows[table] += batch.to_pylist()
 
     def finish(self, status: Status) -> None:
-        """Keep how things are."""
+        """Keep the current state."""
         self.last = status
 
 

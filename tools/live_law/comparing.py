@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from kdissect.tables.schemas import TABLES
 from tools.live_law.both import Packets, Tables
 
-# What says where packets came from: an interface or a file.
+# Columns with the origin of packets: an interface or a file.
 UNLIKE = ("capture",)
 SHOWN = 3
 

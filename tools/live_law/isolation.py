@@ -1,7 +1,7 @@
 """A network namespace with nothing but a loopback, on one processor.
 
-There nobody else's packets are seen, and two sockets see them in one order: a packet to the
-loopback is handed to both by the processor that sends it. It ends with the process that is in it.
+There are no other packets there, and two sockets see them in one order: a packet to the loopback is
+handed to both by the processor that sends it. It ends with its process.
 """
 
 import os

@@ -64,7 +64,7 @@ def transact(addresses: str) -> None:
 
 
 def consume(addresses: str) -> None:
-    """A group whose second member comes later and leaves earlier."""
+    """A group whose second member joins later and leaves earlier."""
     first, second = (consumer(addresses, "readers", name) for name in ("one", "two"))
     with contextlib.closing(first):
         with contextlib.closing(second):
@@ -79,7 +79,7 @@ def consume(addresses: str) -> None:
 
 
 def poll_until(is_so: Callable[[], bool], *readers: Consumer) -> None:
-    """Poll the members of a group until something is so; raises when it never is."""
+    """Poll the members of a group until a condition holds; raises when it never does."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
 """A session with a real broker of some release, and clients of several libraries.
 
-The recorder starts them and plays one of its scenarios; what it records itself is not kept. Broker
-and clients come from Maven Central and PyPI, which only the first time is needed.
+The recorder starts them and plays one of its scenarios; its own recording is discarded. Broker and
+clients come from Maven Central and PyPI, which only the first run needs.
 """
 
 from pathlib import Path

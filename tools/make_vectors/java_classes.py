@@ -82,7 +82,7 @@ HAND_WRITTEN = {
     ),
     "0.8.2-beta": (f"OffsetCommitRequest:0:{PROTOCOL}OFFSET_COMMIT_REQUEST_V0",),
 }
-# Artifacts that are not called kafka-something.
+# Artifacts with other names than kafka-something.
 NAMES = {"runtime": "connect-runtime", "mirror": "connect-mirror"}
 
 

@@ -1,7 +1,7 @@
-"""Vectors written by kafka-python (3.0), from values that Kafka's vectors have.
+"""Vectors written by kafka-python (3.0), from the values of Kafka's vectors.
 
-Its encoder is its own; the layouts are those of Kafka's definitions. Tags it does not know it
-cannot write, so values with such are left out.
+Its encoder is its own; the layouts are those of Kafka's definitions. It cannot write unknown tags,
+so values with such are left out.
 """
 
 import base64
@@ -36,7 +36,7 @@ def kafka_python_vectors() -> Iterator[Vector]:
         try:
             data = filled(message, message._struct.fields, vector.values, vector.version)
             encoded = bytes(data.encode(version=vector.version))
-        except Exception as error:  # it is told, whatever it is
+        except Exception as error:  # as configured, whatever it is
             print(f"{vector.name} v{vector.version} cannot be written: {error!r}")
             continue
         counts[vector.layout] = counts.get(vector.layout, 0) + 1

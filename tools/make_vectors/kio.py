@@ -24,7 +24,7 @@ NULL_CHANCE = 0.3
 EVERYDAY = (0, 1, 2, 5, 77, 100)
 TIMES = (0, 1, 30_000, 1 << 30)
 LETTERS = "abcxyz-é日"
-# What kio shows as None for these is a value on the wire.
+# Values that kio shows as None for these are not null on the wire.
 NEVER_NULL = ("uuid", "datetime_i64")
 NO_UUID = "A" * 22
 INTEGERS = {
@@ -40,7 +40,7 @@ def kio_writer() -> str:
 
 
 def kio_vectors(is_known: Callable[[str, int, str], bool]) -> Iterator[Vector]:
-    """The vectors of all layouts that this kio has and that are not known yet."""
+    """The vectors of all layouts of this kio that have none yet."""
     specs = specs_by_name()
     for name, version, entity in kio_entities():
         rng = random.Random(f"{name} {version}")  # noqa: S311 - test data

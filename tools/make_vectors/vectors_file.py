@@ -14,7 +14,7 @@ PATH = Path(__file__).parent.parent.parent / "tests" / "protocol" / "vectors.jso
 
 
 class Vector(NamedTuple):
-    """One message; `writer` says what wrote it, like ``kio 0.6.5`` or ``kafka 4.4.0``."""
+    """One message; `writer` names its origin, like ``kio 0.6.5`` or ``kafka 4.4.0``."""
 
     writer: str
     name: str
@@ -38,7 +38,7 @@ def read_vectors() -> list[Vector]:
 
 
 def replace_vectors(writers: str, vectors: list[Vector]) -> None:
-    """Write the file with `vectors` instead of all of writers whose name starts with `writers`."""
+    """Write the file; `vectors` replace all whose writer starts with `writers`."""
     kept = [vector for vector in read_vectors() if not vector.writer.startswith(writers)]
     # Stable: the vectors of one writer and layout stay in their order.
     merged = sorted(kept + vectors, key=lambda vector: (*vector.layout, vector.writer))

@@ -1,4 +1,4 @@
-"""The side-car: what clients and broker know is true about a capture, one JSON file beside it.
+"""The side-car: the truth about a capture from its clients and brokers, one JSON file beside it.
 
 Every table is {"columns": [...], "rows": [[...], ...]}, a row a line of the file.
 captures/README.md describes the columns.
@@ -95,7 +95,7 @@ class Facts(NamedTuple):
     pauses: list[Pause]
     topics: list[list[Any]]
     views: list[dict[str, Any]]  # of other taps of the same session
-    requests: list[ClientRequest] | None = None  # as Java's clients logged them; None: not asked
+    requests: list[ClientRequest] | None = None  # as logged by Java's clients; None: not asked
 
 
 def capture_facts(capture: Path, packets: int) -> dict[str, Any]:

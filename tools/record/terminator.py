@@ -1,4 +1,4 @@
-"""A proxy that ends TLS before the broker, with OpenSSL: what Java's TLS does not have.
+"""A proxy that terminates TLS in front of the broker with OpenSSL, for features Java's TLS lacks.
 
 Encrypt-then-MAC, tickets that resume sessions, and a key log of its own. The broker sees each
 client at its own port of another address, so that its log still tells the connections apart.
@@ -47,7 +47,7 @@ class Terminator:
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes until it ends, then end that way too."""
+    """Relay data until its end, then close the other side the same way."""
     try:
         while chunk := await reader.read(CHUNK):
             writer.write(chunk)

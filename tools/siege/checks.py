@@ -22,15 +22,15 @@ MIB = 1 << 20
 CODES = frozenset({ANSWERED, FAILED, MISUSED, FAILED_ON})
 # After SIGTERM: it ended before, ends in order, or does not catch it.
 CODES_ASKED = CODES | {INTERRUPTED, -15}
-# As in tests/hostile: 264 MiB of a small capture, 6 copies of what one message becomes, 400 bytes
-# for each that is read, 2 copies of records that are unpacked, 22 with payload (of 8 MiB).
+# As in tests/hostile: 264 MiB of a small capture, 6 copies of one message's values, 400 bytes for
+# each byte read, 2 copies of unpacked records, 22 with payload (of 8 MiB).
 MEMORY_BASE = 264 * MIB + 6 * Limits().decoded_bytes + 2 * Limits().unpacked_bytes
 MEMORY_EACH = 400
 PAYLOAD_COPIES, PAYLOAD_UNPACKED = 22, 8 * MIB
 # Imports take 1 to 5 s; a megabyte of tiny frames is searched 60 s at worst on plain Python.
 CPU_BASE_S = 30.0
 CPU_S_PER_MB = 60.0
-# A record of 7 bytes is 1.5 KB as JSON, and batches are packed 10 to 1 in what is drawn.
+# A record of 7 bytes is 1.5 KB as JSON, and batches are packed 10 to 1 in the drawn captures.
 OUTPUT_BASE = 4 * MIB
 OUTPUT_EACH = 3_000
 TRACES = (b"Traceback (most recent call last)", b"Exception ignored", b"Fatal Python error")
@@ -42,7 +42,7 @@ csv.field_size_limit(sys.maxsize)
 def violations(
     given: Input, line: Line, ended: Ended, directory: Path, asked: bool
 ) -> list[Escape]:
-    """List all violations; `asked` if it was asked to end."""
+    """List all violations; `asked` if it was told to end."""
     found = [*of_ending(ended, asked), *of_size(given, line, ended), *of_text(line, ended, asked)]
     return [*found, *of_secrets(given, line, ended, directory), *of_files(line, directory)]
 
@@ -123,10 +123,10 @@ def is_formula(cell: str) -> bool:
 
 
 def of_secrets(given: Input, line: Line, ended: Ended, directory: Path) -> Iterator[Escape]:
-    """No credential is printed, or in a file; packets of a slice are whole unless redacted.
+    """No credential is in the output or a file; packets of a slice are whole unless redacted.
 
-    With ``--undecoded`` the bytes of what cannot be decoded are shown whatever they are: that is
-    what it is for (docs/privacy.md).
+    With ``--undecoded`` the bytes of undecodable messages are shown unmasked: that is its purpose
+    (docs/privacy.md).
     """
     if not given.secrets or "--undecoded" in line.words:
         return
@@ -140,7 +140,7 @@ def of_secrets(given: Input, line: Line, ended: Ended, directory: Path) -> Itera
 
 
 def of_files(line: Line, directory: Path) -> Iterator[Escape]:
-    """Files with payload or packets are for their owner only, and none is as large as may be."""
+    """Files with payload or packets are for their owner only, and none exceeds the maximum size."""
     for path in made(directory):
         seen = path.stat()
         if seen.st_size >= LARGEST_FILE:

@@ -1,7 +1,7 @@
-"""Draws a command line: the commands and options are those that the program has.
+"""Draws a command line from the commands and options that the program has.
 
-An option that is added to the program is drawn from then on; one whose values are free text has
-some here, or a test fails.
+A new option of the program is drawn from then on; one whose values are free text has some here, or
+a test fails.
 """
 
 import random
@@ -24,7 +24,7 @@ QUERIES = (
     "select client_id || chr(27) as x from exchanges", "copy exchanges to 'made.csv'",
 )  # fmt: skip
 KEYS = "keys"  # a file in the directory of the run
-# What an option with free text is given; hostile text too.
+# Values of options with free text; hostile text, too.
 VALUES: dict[str, tuple[str, ...]] = {
     "--max": (
         "connections=2", "reassembly_bytes=1000", "frame_bytes=500", "pending_requests=1",
@@ -76,7 +76,7 @@ LEFT_OUT = {
 NOT_CHOSEN = frozenset({"spark"})  # an engine: see ELSEWHERE
 MOST = 1_000  # of a number
 NEEDS_OUTPUT = frozenset({"dissect", "slice"})
-# What `live` takes only with files.
+# Options that `live` takes only with files.
 OF_FILES = frozenset({
     "--rotate", "--keep", "--disk", "--flush", "--tables", "--records", "--payload", "--bodies",
 })  # fmt: skip
@@ -89,7 +89,7 @@ UNPACKED = "unpacked_bytes=8M"
 
 
 class Line(NamedTuple):
-    """A command with its words; `format` of what is on stdout, `output` a file that is written."""
+    """A command with its words; `format` of its stdout, `output` a file that it writes."""
 
     command: str
     words: tuple[str, ...]

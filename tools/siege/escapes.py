@@ -37,13 +37,13 @@ class Book:
         self.done[name] += 1
         self.peak = max(self.peak, peak)
         if size:
-            # Of less than a megabyte: as of one, so that the start of a process is no rate.
+            # For less than a megabyte: as for one, so that the start of a process is no rate.
             self.cpu_s_per_mb = max(self.cpu_s_per_mb, cpu_s / max(1.0, size / 1e6))
 
     def escaped(
         self, number: int, escape: Escape, about: Mapping[str, object], files: Mapping[str, bytes]
     ) -> None:
-        """Save what led to it, and say so."""
+        """Save the input that led to it, and report it."""
         self.escapes[escape.kind] += 1
         print(f"ESCAPE {self.part} {number}: {escape.kind}: {escape.reason[:500]!r}", flush=True)
         if sum(self.escapes.values()) > MOST_KEPT:

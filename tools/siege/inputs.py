@@ -1,8 +1,8 @@
 """Draws a capture, changes it, and gives the bytes of a file.
 
 A capture is a committed one, one of the hostile generators of the tests, one with credentials, or
-one whose names are hostile. Packets are changed first, then the file, then it is compressed. All
-of it depends on `source` only, so a seed and a number say everything.
+one with hostile names. Packets are changed first, then the file, then it is compressed. All of it
+depends on `source` only, so a seed and a number determine everything.
 """
 
 import gzip
@@ -36,7 +36,7 @@ Change = Callable[[Packets, random.Random], Packets]
 
 
 class Input(NamedTuple):
-    """A file to be dissected; `size` is that of its packets, `secrets` what no output may show."""
+    """A file to be dissected; `size` is that of its packets, `secrets` must not occur in output."""
 
     name: str
     origin: str

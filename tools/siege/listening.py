@@ -1,4 +1,4 @@
-"""`kdissect live` as hostile peers have it: started, asked for its metrics, and ended."""
+"""`kdissect live` under hostile peers: started, scraped for its metrics, and ended."""
 
 import http.client
 import os
@@ -27,7 +27,7 @@ END_TIMEOUT_S = 120.0
 PIPE_TIMEOUT_S = 120.0
 LOOK_S = 0.05
 PAGE_SIZE = 16 * MIB
-# What it prints: a line every five seconds, and warnings.
+# Its output: a line every five seconds, and warnings.
 PRINTED = 4 * MIB
 
 
@@ -40,7 +40,7 @@ class Broken(Exception):
 
 
 class Live:
-    """One process of `kdissect live`; with `is_pipe` it reads what `feed` is given."""
+    """One process of `kdissect live`; with `is_pipe` it reads the input of `feed`."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Live:
                 raise Broken(Escape("ended", self.said())) from None
 
     def look(self) -> None:
-        """Return whether it lives, and what memory it has had."""
+        """Return whether it lives, and its memory use so far."""
         if (code := self.process.poll()) is not None:
             raise Broken(Escape("ended", f"with {code}: {self.said()}"))
         status = Path(f"/proc/{self.process.pid}/status").read_text()

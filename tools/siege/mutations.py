@@ -70,7 +70,7 @@ def one_command(
     number: int, given: Input, line: Line, end_after_s: float | None, locale: dict[str, str],
     book: Book, processes: Processes, scratch: Path,
 ) -> None:  # fmt: skip
-    """Run it and check what came of it."""
+    """Run it and check the result."""
     directory = scratch / "work"
     directory.mkdir()
     (directory / KEYS).write_bytes(KEY_LOG)

@@ -1,7 +1,7 @@
 """Rounds of hostile peers against a real `kdissect live`, each with drawn options.
 
 As root in a network namespace of its own: sockets on its loopback, frames on a cable in it. Every
-other round, and all where there are no such rights, a pipe is read.
+other round, and all without these rights, read a pipe.
 """
 
 import os
@@ -28,7 +28,7 @@ MEMORIES = (384, 512, 768)  # MiB of --max-memory
 ALLOWANCE = 32 * MIB
 MARKER_TIMEOUT_S = 60.0  # in which a marker must be in the metrics
 AGAIN_S = 0.3
-# Each with half a chance, or as often as it says.
+# Each with a probability of one half, or with the given one.
 OPTIONS = (
     ("--records",), ("--payload",), ("--bodies",), ("--json",), ("--rotate", "2s"),
     ("--rotate", "256KB"), ("--flush", "1s"), ("--every", "1s"), ("--max-cpu", "20"),

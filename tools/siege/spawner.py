@@ -1,8 +1,8 @@
-"""A small process that starts commands under limits and says what each took.
+"""A small process that starts commands under limits and reports the resources each used.
 
-Linux counts the memory of the process that forks into the peak of its child (`ru_maxrss`), so what
-starts a command must itself be small: it imports nothing of kdissect. It reads one job a line as
-JSON from stdin, and prints one result a line: see `tools.siege.processes`.
+Linux counts the memory of the process that forks into the peak of its child (`ru_maxrss`), so the
+process that starts a command must itself be small: it imports nothing of kdissect. It reads one job
+a line as JSON from stdin, and prints one result a line: see `tools.siege.processes`.
 """
 
 import json
@@ -60,7 +60,7 @@ def become(job: dict[str, Any]) -> None:
 
 
 def ended(pid: int, job: dict[str, Any]) -> bool:
-    """Wait for the end, perhaps ask for it; False when it does not come in time."""
+    """Wait for the end, optionally after a signal; False when it does not come in time."""
     handle = os.pidfd_open(pid)
     try:
         if job["end_after_s"] is not None and not is_over(handle, job["end_after_s"]):

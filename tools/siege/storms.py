@@ -1,7 +1,7 @@
 """Hostile peers: storms of bounded size, on connections or into a pipe.
 
-A storm gets a `Field`, which carries what peers say: real sockets on the loopback and whole
-Ethernet frames on a cable, or packets that a pipe is fed with.
+A storm gets a `Field`, which carries the peers' traffic: real sockets on the loopback and whole
+Ethernet frames on a cable, or packets that are fed into a pipe.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class Field(ABC):
 
     @abstractmethod
     def talk(self, said: Said, port: int = PORT, resets: bool = False) -> None:
-        """A connection on which this is said, and its end."""
+        """A connection with this data, and its end."""
 
     @abstractmethod
     def send(self, packets: list[Packet]) -> None:
@@ -91,7 +91,7 @@ class Sockets(Field):
         for packet in packets:
             data = packet.data[packet.start : packet.end]
             if 14 <= len(data) <= 1 << 16:
-                # What the interface does not take is not sent.
+                # Frames that the interface does not take are not sent.
                 with contextlib.suppress(OSError):
                     self.cable.send(data)
 
@@ -146,7 +146,7 @@ class Piped(Field):
         self.live.feed(struct.pack("<IIII", seconds & 0xFFFFFFFF, rest, *lengths) + data)
 
     def step(self) -> None:
-        """The clock is set; it stays one that a capture file can say."""
+        """The clock is set, within the range of a capture file."""
         self.now_ns = min(max(0, self.now_ns + self.source.choice(STEPS_NS)), (1 << 32) * 10**9)
 
 
@@ -225,7 +225,7 @@ def bombs(field: Field, source: random.Random) -> None:
 
 
 def many_names(field: Field, source: random.Random) -> None:
-    """A client id of its own for each request, a topic of its own for each question."""
+    """A client id of its own for each request, a topic of its own for each query."""
     said: Said = []
     for number in range(1_000):
         topics = [{"name": f"{source.getrandbits(60)}"}]
@@ -256,7 +256,7 @@ def packets_of(data: bytes) -> list[Packet]:
 
 
 def metrics_clients(field: Field, source: random.Random) -> None:
-    """Clients of the metrics' port that say half a request, nothing, or too much, and go.
+    """Clients of the metrics port that send half a request, nothing, or too much, and leave.
 
     While they hold all places it refuses others; once they are gone it must answer again.
     """
@@ -267,7 +267,7 @@ def metrics_clients(field: Field, source: random.Random) -> None:
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
         for _ in range(60):
-            # It may refuse or end a connection; that it still answers is asked afterwards.
+            # It may refuse or end a connection; whether it still answers is checked afterwards.
             with contextlib.suppress(OSError):
                 talking = socket.create_connection((HOST, field.live.port), TIMEOUT_S)
                 stack.enter_context(talking).settimeout(TIMEOUT_S)
@@ -275,7 +275,7 @@ def metrics_clients(field: Field, source: random.Random) -> None:
 
 
 def held_connections(field: Field, source: random.Random) -> None:
-    """Connections that stay open and say a part of a frame; the last ones are closed."""
+    """Connections that stay open and send a part of a frame; the last ones are closed."""
     if not isinstance(field, Sockets):
         return half_open(field, source)
     with contextlib.ExitStack() as stack:

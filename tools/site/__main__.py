@@ -20,7 +20,7 @@ DOCS: Final = ROOT / "docs"
 BUILD: Final = ROOT / "build" / "site"
 HTML: Final = BUILD / "html"
 LINK: Final = re.compile(r"\[([^\[\]]*)\]\((\.\./[^)#\s]+|[^)#\s]*/\.\./[^)#\s]+)(#[^)\s]*)?\)")
-# What makes a browser load something, with an address that is not of the site.
+# Markup that makes a browser load a resource whose address is outside the site.
 LOADS: Final = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
     r"|<link\b(?![^>]*rel=[\"']?canonical)[^>]*\bhref=[\"']?(?:https?:)?//"
@@ -92,7 +92,7 @@ def without_outside(text: str, page: Path) -> str:
 
 
 def write_commands(directory: Path) -> None:
-    """A page for each command, out of what the program printed into command-line.md, and a list."""
+    """A page for each command, made from its section in command-line.md, and a list."""
     directory.mkdir()
     listed = ["# Commands", ""]
     text = (DOCS / "command-line.md").read_text("utf-8")

@@ -117,7 +117,7 @@ def soak(options: argparse.Namespace, directory: Path) -> Verdict:
 
 
 def record(options: argparse.Namespace, version: str, verdict: Verdict) -> None:
-    """Print it into the page, with what must not be."""
+    """Print it into the page, with the violations."""
     asked = {name: getattr(options, name) for name in ("minutes", "seed", "clients", "flush")}
     findings = Counter(finding.kind for finding in verdict.findings)
     found = asked | {"counts": list(verdict.counts.items()), "findings": findings}

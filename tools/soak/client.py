@@ -53,7 +53,7 @@ class Talk:
         return Session(self.client_id, self.opened_ns, time.time_ns(), tuple(self.asked), end)
 
     def ask(self, count: int) -> None:
-        """Some requests at once, then their answers."""
+        """Some requests at once, then their responses."""
         first = len(self.asked)
         for _ in range(count):
             api, body = self.question()

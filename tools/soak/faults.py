@@ -13,7 +13,7 @@ from tools.soak.scene import Scene
 SECOND_NS = 1_000_000_000
 # Beside the flush interval: rows are handed on once a second, and written by another thread.
 FLUSH_MARGIN_S = 1.5
-# What was on its way when an interface came back.
+# In flight when an interface came back.
 GRACE_NS = SECOND_NS // 2
 TWICE = 0.3  # of kills are followed by another
 BALLAST_SPLIT = b"\0" * (1 << 20)
@@ -63,7 +63,7 @@ class Faults:
         return Fault(kind, begin, time.time_ns(), outages, failure)
 
     def begin_anew(self, kind: str, begin: int) -> list[Outage]:
-        """After something that must not be: all since then, and a flush before, may be lost."""
+        """After a violation: everything since then, and one flush interval before, may be lost."""
         self.capture.end()
         ready = self.capture.start()
         before = int((self.flush_s + FLUSH_MARGIN_S) * SECOND_NS)

@@ -21,7 +21,7 @@ class Session(NamedTuple):
     opened_ns: int
     closed_ns: int
     asked: tuple[Asked, ...]
-    end: str = ""  # what ended it before its time
+    end: str = ""  # reason for its early end
 
     @property
     def answered(self) -> list[Asked]:

@@ -1,7 +1,7 @@
-"""Compares what clients counted with the rows of a live capture that was disturbed.
+"""Compares the counts of clients with the rows of a live capture that was disturbed.
 
-What a client has an answer to must be a row of its own, answered, once. It may be missing only
-where it happened, at least in part, during an outage of the capture.
+Each response that a client received must be an answered row of its own, once. It may be missing
+only where it happened, at least in part, during an outage of the capture.
 """
 
 from collections import Counter
@@ -31,14 +31,14 @@ class Row(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that must not be."""
+    """A violation."""
 
     kind: str
     text: str
 
 
 class Verdict(NamedTuple):
-    """Counts of sessions and exchanges, by name, and what must not be."""
+    """Counts of sessions and exchanges, by name, and the violations."""
 
     counts: Counter[str]
     findings: list[Finding]
@@ -123,7 +123,7 @@ def cuts(session: Session, outages: Sequence[Outage]) -> str:
 
 
 def _judge_strangers(seen: Seen, sessions: Sequence[Session], verdict: Verdict) -> None:
-    """Rows of what no client ever asked."""
+    """Rows of exchanges that no client made."""
     asked = {
         (session.client_id, one.correlation_id) for session in sessions for one in session.asked
     }
@@ -139,7 +139,7 @@ def _overlapping(outages: Sequence[Outage], begin_ns: int, end_ns: int) -> list[
 
 
 def summary(verdict: Verdict) -> list[str]:
-    """A table, and the first of what must not be."""
+    """A table, and its first violations."""
     lines = [f"{name:<36}{count:>12,}".replace(",", " ") for name, count in verdict.counts.items()]
     kinds = Counter(finding.kind for finding in verdict.findings)
     lines += [f"{'FINDINGS: ' + kind:<36}{count:>12}" for kind, count in kinds.items()]

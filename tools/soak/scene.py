@@ -88,7 +88,7 @@ class Scene:
 
 @contextmanager
 def staged(directory: Path) -> Iterator[Scene]:
-    """A broker that serves; everything is removed but what lies in the directory."""
+    """A running broker; everything is removed except the contents of the directory."""
     with cabled(NEAR, FAR) as cable:
         cable.near.ip(f"address add {BROKER}/32 dev lo")
         scene = Scene(cable, directory)

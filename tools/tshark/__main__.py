@@ -35,7 +35,8 @@ def crafted_lines(pairs: Sequence[tuple[bytes, bytes]], types: dict[str, str]) -
 
 
 def main() -> None:
-    # The others are of what tshark does not know, takes for Kafka, or cannot say anything new of.
+    # The others contain messages that tshark does not know, takes for Kafka, or has nothing new
+    # about.
     known = [path for path in captures() if path.parent == CAPTURES]
     paths = [Path(name).resolve() for name in sys.argv[1:]] or known
     types = field_types()

@@ -1,4 +1,4 @@
-"""The vectors of kio as a capture, so that tshark says something of every layout it knows."""
+"""The vectors of kio as a capture, so that tshark decodes every layout it knows."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ FETCH: Final = 1
 def crafted_frames() -> Iterator[tuple[bytes, bytes]]:
     """Pairs of request and response frames, without sizes, of all layouts of tshark's table.
 
-    kio writes random bytes as records, so what carries records is written here.
+    kio writes random bytes as records, so messages with records are written here.
     """
     names = {api.name for api in APIS.values()}
     bodies: dict[tuple[int, int], dict[str, list[bytes]]] = {}
@@ -91,7 +91,7 @@ def make_records(magic: int, codec: int) -> bytes:
 
 
 def write_capture(path: Path, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    """One connection that says it all."""
+    """One connection that carries all of it."""
     sequences = [1001, 70001]
     packets = [make_tcp_packet(b"", CLIENT, BROKER, *PORTS, 1000, 0, flags=2)]
     for pair in pairs:

@@ -1,4 +1,4 @@
-"""The committed oracle: what tshark says of chosen messages, in one compressed file.
+"""The committed oracle: tshark's output for chosen messages, in one compressed file.
 
 `tests/captures/tshark.jsonl.xz` begins with a line that names tshark's version; each further line
 is a message, from a capture of captures/ or, with its bytes, one that kio wrote.
@@ -17,8 +17,8 @@ ORACLE: Final = Path(__file__).parents[2] / "tests" / "captures" / "tshark.jsonl
 CRAFTED: Final = "crafted"
 PER_SHAPE: Final = 1  # messages with the same fields, of one capture
 PER_LAYOUT: Final = 12  # messages of one layout, of all captures
-REQUEST_MISSING: Final = "Request missing"  # said of responses
-# The newest version of each API that tshark 4.0 says it supports; it knows no key above 47.
+REQUEST_MISSING: Final = "Request missing"  # reported for responses
+# The newest version of each API that tshark 4.0 declares; it knows no key above 47.
 NEWEST_OF_TSHARK: Final = {
     0: 8, 1: 11, 2: 5, 3: 9, 4: 4, 5: 2, 6: 6, 7: 3, 8: 8, 9: 7, 10: 3, 11: 7, 12: 4, 13: 4, 14: 5,
     15: 5, 16: 3, 17: 1, 18: 3, 19: 5, 20: 4, 21: 1, 22: 3, 23: 3, 24: 1, 25: 1, 26: 1, 27: 0,

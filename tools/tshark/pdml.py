@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from kdissect.protocol.apis import APIS
 
 PREFIX: Final = "kafka."
-# Said of every message beside its body.
+# Shown for every message beside its body.
 HEADING: Final = frozenset(
     {"len", "request_key", "api_key", "request.version", "api_version", "response_key",
      "response.version", "correlation_id", "client_id", "request_frame", "response_frame"}
@@ -30,7 +30,7 @@ Asked = tuple[int, int]  # API key and version
 class Told(NamedTuple):
     """One message as tshark shows it: `tokens` are the fields of its body in their order.
 
-    `complaints` are what tshark says it could not do. `frame` is where the message ends.
+    `complaints` are tshark's errors. `frame` is where the message ends.
     """
 
     frame: int
@@ -176,7 +176,7 @@ def short(data: bytes) -> str:
 
 
 def milliseconds(shown: str) -> int | str:
-    """Like "Nov 21, 2026 06:11:05.182000000 UTC"; as it is when it is no such time."""
+    """Like "Nov 21, 2026 06:11:05.182000000 UTC"; unchanged when it is no such time."""
     try:
         whole, fraction = shown.removesuffix(" UTC").split(".")
         time = datetime.strptime(whole, "%b %d, %Y %H:%M:%S").replace(tzinfo=UTC)

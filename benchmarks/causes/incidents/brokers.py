@@ -165,7 +165,7 @@ def unreachable_leader(scene: Scene) -> None:
 
 
 def unclean_election(scene: Scene) -> None:
-    """A leader is killed whose only follower was behind; it leads all the same, without records."""
+    """A leader is killed; its only follower was behind, and leads all the same, without records."""
     topic = scene.topic(replication=2, configs={"unclean.leader.election.enable": "true"})
     scene.place(topic, 0, [1, 2])
     with scene.capturing():
@@ -184,7 +184,7 @@ def unclean_election(scene: Scene) -> None:
 
 
 def overloaded(scene: Scene) -> None:
-    """One thread of a broker compresses what six producers send, and others wait for it."""
+    """One thread of a broker compresses the records of six producers, and others wait for it."""
     topic = scene.topic(partitions=6, configs={"compression.type": "gzip"})
     with scene.capturing():
         scene.write("writer", topic, every_ms=20, partition=0)

@@ -10,7 +10,7 @@ RDKAFKA = "librdkafka"
 
 
 def linger_zero(scene: Scene) -> None:
-    """A producer that sends each record alone, at once."""
+    """A producer that sends each record alone, immediately."""
     topic = scene.topic(partitions=2)
     with scene.capturing(), scene.incident():
         settings = {"linger.ms": 0, "batch.size": 0} if scene.variant.library != RDKAFKA else {}
@@ -61,7 +61,7 @@ def too_large(scene: Scene) -> None:
 
 
 def busy_polls(scene: Scene) -> None:
-    """A consumer that asks without waiting, of a topic with little in it."""
+    """A consumer that polls without waiting, on a topic with little data."""
     topic = scene.topic()
     library = scene.variant.library
     wait = "fetch.wait.max.ms" if library == RDKAFKA else "fetch.max.wait.ms"

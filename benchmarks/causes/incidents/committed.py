@@ -7,7 +7,7 @@ from benchmarks.causes.incidents.clients import MIDDLE, NEW
 from benchmarks.causes.table import RECORDER, Incident, Quiet, Variant
 from tools.record.plan import OF_ALL_AGES
 
-OTHER_NEW = "4.0.1"  # for what needs the consumer protocol (KIP-848)
+OTHER_NEW = "4.0.1"  # for scenarios that need the consumer protocol (KIP-848)
 
 
 def nothing(_: object) -> None:

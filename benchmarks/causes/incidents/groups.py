@@ -17,7 +17,7 @@ STICKY = {"partition.assignment.strategy": ASSIGNORS + "StickyAssignor"}
 
 
 def slow_processing(scene: Scene) -> None:
-    """A member that works for long on what each poll gives, within max.poll.interval.ms."""
+    """A member that works for long on the records of each poll, within max.poll.interval.ms."""
     topic = scene.topic(partitions=2)
     settings = scene.variant.options.get("settings", {}) | {"max.poll.records": 50}
     process_ms = 400

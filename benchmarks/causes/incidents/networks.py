@@ -7,7 +7,7 @@ from benchmarks.causes.table import Incident, Variant, View
 
 
 def far(scene: Scene) -> None:
-    """Every packet takes 40 ms each way, or as long as the variant says."""
+    """Every packet takes 40 ms each way, or as long as the variant specifies."""
     topic = scene.topic()
     with (
         delayed(scene.variant.options.get("delay_ms", 40)),

@@ -29,7 +29,7 @@ def shared_instance(scene: Scene) -> None:
 
 
 def long_transactions(scene: Scene) -> None:
-    """A transactional producer asks for a longer time-out than brokers allow."""
+    """A transactional producer requests a longer timeout than brokers allow."""
     topic = scene.topic()
     with scene.capturing():
         scene.write("good", topic, every_ms=50)
@@ -45,7 +45,7 @@ def long_transactions(scene: Scene) -> None:
 
 
 def long_sessions(scene: Scene) -> None:
-    """A member asks for a longer session than brokers allow."""
+    """A member requests a longer session than brokers allow."""
     topic = scene.topic()
     with scene.capturing():
         scene.write("writer", topic, every_ms=50)
@@ -70,7 +70,7 @@ def full_group(scene: Scene) -> None:
 
 
 def connection_limit(scene: Scene) -> None:
-    """An address has as many connections as a broker allows; those beyond are closed at once."""
+    """An address has as many connections as a broker allows; others are closed immediately."""
     topic = scene.topic()
     with scene.capturing():
         scene.write("writer", topic, every_ms=50)

@@ -70,7 +70,7 @@ SASL_LAYOUT = Layout(tls=Tls(has_keys_inside=True), has_sasl=True)
 
 
 def only_tls12(_release: Release, _mode: str) -> dict[str, str]:
-    """librdkafka cannot be told the version, so the broker is."""
+    """librdkafka has no option for the version, so the broker has."""
     return SMALL_SINGLE_BROKER | {"ssl.enabled.protocols": "TLSv1.2"}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from tools.record.recording import Stage
 from tools.record.scenarios.incidents import ADMIN, CLASSIC, NEW, Member, poll
 
-# How long clients take their metadata for good, so that they see what changes.
+# How long clients cache their metadata, so that they notice changes.
 FRESH = {"metadata.max.age.ms": "500"}
 SECONDS = 3.0
 
@@ -37,7 +37,7 @@ def change(stage: Stage, group: str, settings: dict[str, Any]) -> None:
 def change_while_polled(
     stage: Stage, members: tuple[Member, ...], operation: str, **arguments: Any
 ) -> None:
-    """Let an administrator change something while members poll."""
+    """Let an administrator make a change while members poll."""
     for library, client in members:
         stage.send(library, "poll", client, seconds=SECONDS + 1)
     if operation == "create_topics":

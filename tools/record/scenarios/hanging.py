@@ -8,7 +8,7 @@ from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
 from tools.record.scenarios.incidents import close_writer, open_writer, write
 
 TOPIC = "ledger"
-# How often the coordinator looks for transactions that timed out: every 10 s unless it is told.
+# How often the coordinator looks for timed-out transactions: every 10 s by default.
 PROPERTIES = SMALL_SINGLE_BROKER | {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"
 }
@@ -60,7 +60,7 @@ def pay(stage: Stage, library: str, client: str, first: int, outcome: str) -> No
 
 
 def begin(stage: Stage, library: str, client: str, first: int, outcome: str) -> None:
-    """A transaction that is not ended; `outcome` is what will become of it."""
+    """A transaction that is not ended; `outcome` is its final state."""
     stage.call(library, "begin", client, transaction=outcome)
     stage.call(library, "produce", client, records=payments(first))
 

@@ -31,7 +31,7 @@ REFUSED_SECONDS = 2.0
 
 
 def quick_to_fence(release: Release, mode: str) -> dict[str, str]:
-    """A broker that is not heard of for some seconds loses its partitions."""
+    """A broker that is silent for some seconds loses its partitions."""
     return properties_of(release, mode) | {
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": f"{SESSION_SECONDS * 1000:.0f}",
@@ -87,8 +87,10 @@ def betting(stage: Stage) -> Iterator[None]:
 
 
 def play_lagging(stage: Stage) -> None:
-    """A follower stands still until it is out of sync. Who needs all three copies waits for it, or
-    is refused when it comes after that; who needs two goes on.
+    """A follower is paused until it is out of sync.
+
+    Clients that need all three copies wait for it, or are refused after that; clients that need two
+    continue.
     """
     needs = {"strict": "3", "relaxed": "2"}
     topics = [

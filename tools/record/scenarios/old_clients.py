@@ -8,10 +8,10 @@ from tools.record.scenarios.basics import coffees, short_name
 from tools.record.scenarios.incidents import ADMIN
 
 TOPIC = "coffee"
-# As it must be told to speak to brokers of 0.9, which do not say what they know.
+# Required to speak to brokers of 0.9, which do not report their versions.
 OF_0_9 = {"api.version.request": False, "broker.version.fallback": "0.9.0"}
-# So that they fail soon: of a producer, of a consumer. Old consumers want longer requests than
-# sessions.
+# So that they fail soon: of a producer, of a consumer. Old consumers require request timeouts
+# longer than sessions.
 IMPATIENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "java": (
         {"request.timeout.ms": 4000, "max.block.ms": 4000},
@@ -35,7 +35,7 @@ def play(stage: Stage) -> None:
 
 
 def try_everything(stage: Stage, library: str, name: str, settings: dict[str, Any]) -> None:
-    """A producer, then a consumer of what a new client wrote before; each until it fails."""
+    """A producer, then a consumer of records of a new client; each until it fails."""
     producing, consuming = IMPATIENT[parse_library(library).name]
     writer, reader = f"{name}-writer", f"{name}-reader"
     opened = {"group": f"{name}-group", "topics": [TOPIC]}

@@ -107,12 +107,12 @@ def limit(stage: Stage, client_id: str, quota: str) -> None:
 
 
 def telemetry_properties(*_: object) -> dict[str, str]:
-    """With the plugin without which a broker asks for nothing."""
+    """With the plugin without which a broker requests no metrics."""
     return SMALL_SINGLE_BROKER | {"metric.reporters": "TelemetryReceiver"}
 
 
 def play_telemetry(stage: Stage) -> None:
-    """Clients push metrics that a subscription asks for, at intervals and when they close."""
+    """Clients push the metrics of a subscription, at intervals and when they close."""
     changes = [("SET", "metrics", "org.apache.kafka."), ("SET", "interval.ms", "1000")]
     resource = {"type": "CLIENT_METRICS", "name": "everything"}
     stage.call("java", "alter_config", ADMIN, **resource, changes=changes)

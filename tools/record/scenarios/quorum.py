@@ -42,5 +42,5 @@ def play(stage: Stage) -> None:
 
 
 def leader_of(stage: Stage) -> int:
-    """The controller that the quorum says is its leader."""
+    """The controller that the quorum reports as its leader."""
     return int(stage.call("java", "describe_quorum", ADMIN).result["leader"])

@@ -24,7 +24,7 @@ FIRST_WITH_SCRAM_IN_FORMAT = (3, 5)
 FIRST_WITH_SCRAM_REQUESTS = (2, 7)
 FIRST_WITH_HANDSHAKE_1 = (1, 0)
 FIRST_WITH_REAUTHENTICATION = (2, 2)
-# The mechanisms each library is asked to use here.
+# The mechanisms that each library uses here.
 SPOKEN: dict[str, tuple[str, ...]] = {
     "java": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
     "librdkafka": ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"),

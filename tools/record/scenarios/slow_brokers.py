@@ -1,7 +1,7 @@
 """Brokers that are paused for moments: a follower and a leader.
 
-A process that gets no CPU, waits for its disk or collects garbage looks like this to the others:
-its host's TCP goes on, and nothing is answered.
+A process without CPU time, waiting for its disk or in garbage collection looks like this from
+outside: its host's TCP continues, and there is no response.
 """
 
 from tools.record.configuration import Layout

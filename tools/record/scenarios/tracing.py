@@ -1,4 +1,4 @@
-"""Records that say which span they were sent in: the header `traceparent` of W3C Trace Context."""
+"""Records with the span in which they were sent: the header `traceparent` of W3C Trace Context."""
 
 from typing import Any
 
