@@ -152,7 +152,8 @@ def command(
     if rotation == Rotation():
         rotation = Rotation(every_s=60)
     modules = ["kdissect.cli.live_run"]
-    modules += ["kdissect.live.counting.metrics"] if metrics is not None else []
+    if metrics is not None:
+        modules += ["kdissect.live.counting.metrics", "kdissect.live.metrics_server"]
     needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user)
     with opened(needs) as had:
         from kdissect.cli.live_run import Plan, run

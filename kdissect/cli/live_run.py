@@ -163,7 +163,7 @@ def make_metrics(labels: int) -> "MetricsListener":
 
 def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
     """Start the metrics server; the result has `close`."""
-    from kdissect.live.counting.metrics import serve_at
+    from kdissect.live.metrics_server import serve_at
 
     return serve_at(bound, metrics)
 

@@ -1,7 +1,7 @@
 """The socket of the metrics server, bound before privileges are dropped.
 
 A port below 1024 may need them. The server thread must not have them, so it starts later, in
-`counting.metrics`. Clients cannot connect before that: a bound socket does not listen.
+`metrics_server`. Clients cannot connect before that: a bound socket does not listen.
 """
 
 import errno

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from kdissect.live.counting.first_pages import YOUNG_S, FirstPages
 from kdissect.live.counting.grace import MAXIMUM_NS, MINIMUM_NS, Grace
 from kdissect.live.counting.label_names import IDLE_NS
-from kdissect.live.counting.metrics import MetricsListener, Server
+from kdissect.live.counting.metrics import MetricsListener
+from kdissect.live.metrics_server import Server
 from kdissect.live.watcher import Watcher
 from kdissect.sources.recorded_source import RecordedSource
 from tests.live.made_rows import MS, SECOND, batch, exchange, given, handed, partition, status

@@ -17,7 +17,7 @@ SENDING = {
 # Spans go to the given endpoint, Spark talks with its own processes, a service with its manager,
 # and metrics are answered to scrapers.
 TALKING = (
-    "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/counting/metrics.py",
+    "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/metrics_server.py",
     "live/metrics_socket.py",
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ scraper gets a new series with 0 first, and with its value from the next page on
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Final
 
 # Scrapers that are tracked separately, the latest ones: Prometheus often runs twice.
@@ -15,7 +16,9 @@ SCRAPERS: Final = 8
 YOUNG_S: Final = 300.0
 
 Key = tuple[str, tuple[str, ...]]
-Scraper = tuple[str, str]  # its address, and its name for itself
+Scraper = tuple[str, str]  # its address and user agent
+# Whose page is made in this thread; None where the metrics are collected without one.
+SCRAPER: Final[ContextVar[Scraper | None]] = ContextVar("SCRAPER", default=None)
 
 
 class FirstPages:
