@@ -213,7 +213,8 @@ KINDS: Final = {
     ),
     "rebalance-stops-group": Kind(
         "rebalances that no other finding explains left partitions unread for 1 s or "
-        "longer; a notice where it was less than 5 s, once or twice",
+        "longer, or members of an eager assignor waited so long for others after they had been "
+        "told to join again; a notice where it was less than 5 s, once or twice",
         "Use cooperative assignors and static members, or the consumer protocol (KIP-848).",
         "rebalances",
     ),

@@ -16,6 +16,10 @@ REQUESTS_OF_GROUPS: Final = (
     "table exchanges --where 'group_id is not null' "
     "--columns request_start,client_id,group_id,api,error"
 )
+MEMBERS_OF_GROUPS: Final = (
+    "table members --where 'group_id is not null' "
+    "--columns time,client_id,member_id,generation,event,protocol,error"
+)
 MAX_POLL: Final = "max poll exceeded"
 STATIC: Final = "static restart"
 EMPTIED: Final = "emptied"
@@ -143,6 +147,29 @@ def stops(seen: Context) -> Iterator[Finding]:
         is_usual = long.largest("stopped_ns") < LONG_STOP_NS and long.total("rebalances") < OFTEN
         severity = NOTICE if is_usual else WARNING
         yield _about("rebalance-stops-group", severity, group, long, text)
+
+
+def waits(seen: Context) -> Iterator[Finding]:
+    """Members that waited in a rebalance of a group whose assignments were not captured."""
+    known = by_group(seen, lambda row: is_long(row) or is_lost(row) or row["cause"] == MAX_POLL)
+    for one in seen.signs.rejoins.waits():
+        group, times = named(one.group), len(one.generations)
+        if group in known:
+            continue
+        text = f"Members of group {group} waited up to {duration(one.waited_ns)} for the others in "
+        text += f"{counted(times, 'rebalance')}, longest {named(one.client)}: they had joined "
+        text += f"again, and held no partitions ({named(one.protocol)} assigns all anew)"
+        is_usual = one.waited_ns < LONG_STOP_NS and times < OFTEN
+        yield Finding(
+            "rebalance-stops-group",
+            NOTICE if is_usual else WARNING,
+            text,
+            {"waited_ns": one.waited_ns, "rebalances": times},
+            {"group": group, "clients": [one.client]},
+            one.first_ns,
+            one.first_ns + one.waited_ns,
+            shown_by=MEMBERS_OF_GROUPS,
+        )
 
 
 def is_long(row: Row) -> bool:
@@ -311,6 +338,6 @@ def _place(row: Row) -> str:
 
 
 RULES: Final = (
-    timeouts, expelled, slow_polls, storms, stops, static_restarts, lags, commits,
+    timeouts, expelled, slow_polls, storms, stops, waits, static_restarts, lags, commits,
     moved_coordinators,
 )  # fmt: skip

@@ -20,6 +20,7 @@ from kdissect.analysis.summary.arrow_columns import (
 )
 from kdissect.rules.coordinators import Coordinators
 from kdissect.rules.expelled import Expelled
+from kdissect.rules.rejoins import Rejoins
 
 NO_ACKS_FIELD: Final = 9  # acks are -1, 0 or 1
 ALL: Final = -1
@@ -83,6 +84,7 @@ class Indicators:
         self._open: set[int] = set()  # connections at the end of the capture
         self.coordinators = Coordinators()
         self.expelled = Expelled()
+        self.rejoins = Rejoins()
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count a batch."""
@@ -94,6 +96,7 @@ class Indicators:
             self._add_connections(batch)
         elif table == "members":
             self.members += batch.num_rows
+            self.rejoins.add(batch)
         elif table == "problems":
             self._add_problems(batch)
         elif table == "batches":

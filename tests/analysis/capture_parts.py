@@ -3,14 +3,17 @@
 Blocks of a pcapng file that are no packets (interfaces, TLS secrets) are in every part.
 """
 
+import random
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dpkt
+
+from tests.seeds import SEED
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 LINKS = {
@@ -112,6 +115,27 @@ class Parts:
     def tenth(self, is_last: bool) -> Wanted:
         """The first or the last tenth of the packets."""
         few = self.packets // 10
+        return self.between(self.packets - few, self.packets) if is_last else self.between(0, few)
+
+    def between(self, first: int, behind: int) -> Wanted:
+        """The packets at these places."""
         packets = [block.data for block in self.blocks if block.is_packet]
-        chosen = {id(data) for data in (packets[-few:] if is_last else packets[:few])}
+        chosen = {id(data) for data in packets[first:behind]}
         return lambda block: id(block.data) in chosen
+
+
+def drawn_part(capture: Path, place: Path) -> Path:
+    """The whole capture, or packets of one broker, of some connections or of some time."""
+    chance = random.Random(f"{SEED} {capture.name}")
+    parts = Parts(capture)
+    kinds: list[Any] = [None, None, parts.tenth(is_last=chance.random() < 0.5)]
+    if parts.brokers:
+        kinds.append(parts.of(chance.choice(sorted(parts.brokers))))
+    some = {one for one in parts.connections if chance.random() < 0.6}
+    kinds.append(lambda block: block.connection in some)
+    first = chance.randrange(parts.packets)
+    kinds.append(parts.between(first, first + parts.packets // 3))
+    if (wanted := chance.choice(kinds)) is None:
+        return capture
+    parts.write(place / "part.pcapng", wanted)
+    return place / "part.pcapng"

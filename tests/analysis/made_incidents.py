@@ -186,6 +186,22 @@ def expelled(tap: Tap) -> None:
         talk.call(at_ms, 2, "Heartbeat", 3, own, {"error_code": error})
 
 
+@of("rebalance-stops-group")
+def waiting(tap: Tap) -> None:
+    rejoin(tap, 2_400)
+
+
+def rejoin(tap: Tap, waits_ms: float, protocol: str = "range", told: int = 27) -> None:
+    """A member is told of a rebalance, joins again and waits for the others."""
+    talk = Talk(tap, "reader", 1)
+    own = {"group_id": "crew", "member_id": "m"}
+    talk.call(50, 1, "Heartbeat", 3, own | {"generation_id": 2}, {"error_code": told})
+    join = own | {"protocol_type": "consumer", "protocols": [{"name": protocol, "metadata": b""}]}
+    led = {"generation_id": 3, "leader": "n", "member_id": "m", "protocol_name": protocol}
+    talk.call(100, waits_ms - 2, "JoinGroup", 4, join, led)
+    talk.call(100 + waits_ms, 5, "SyncGroup", 2, own | {"generation_id": 3})
+
+
 @of("messages-undecoded")
 def garbled(tap: Tap) -> None:
     talk = Talk(tap, "till", 1)

@@ -1,5 +1,8 @@
 """The default page has every problem and warning that asking all has: no gate is shut on one."""
 
+from pathlib import Path
+from typing import Final
+
 import pyarrow as pa
 import pytest
 
@@ -8,8 +11,13 @@ from kdissect.rules.finding import NOTICE
 from kdissect.rules.indicators import Indicators
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
+from tests.analysis.capture_parts import drawn_part
 from tests.recovery.captures import EVERY
 from tests.recovery.talks import CAPTURES
+from tests.seeds import SEED
+from tools.golden import captures
+
+PLAIN: Final = [path for path in captures() if path.name.endswith(".pcapng")]
 
 
 @pytest.mark.slow
@@ -24,6 +32,19 @@ def test_default_page_equals_the_page_of_all_analyses(name: str) -> None:
         )
     )
     assert asked == every
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("capture", PLAIN, ids=lambda path: path.name)
+def test_default_page_of_a_part_equals_the_page_of_all_analyses(
+    capture: Path, tmp_path: Path
+) -> None:
+    part = drawn_part(capture, tmp_path)
+    asked, every = (
+        [(one.id, one.severity, one.text) for one in found if one.severity != NOTICE]
+        for found in (kdissect.findings(part), kdissect.findings(part, asks_all=True))
+    )
+    assert asked == every, SEED
 
 
 def counted(table: str, *rows: dict[str, object]) -> Indicators:

@@ -7,6 +7,7 @@ import pytest
 
 import kdissect
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from tests.analysis.made_incidents import rejoin
 from tests.analysis.taps import MS, Talk, Tap
 from tests.messages.record_builders import make_batch, make_record
 
@@ -261,4 +262,27 @@ def test_a_member_that_is_unknown_after_a_silence_was_lost_though_no_join_was_ca
         said = "Group crew lost clerk to a session timeout: it sent nothing to the coordinator for "
         assert found["session-timeout"].text == (
             f"{said}8 s, which then no longer knew it as a member"
+        )
+
+
+@pytest.mark.parametrize(
+    ("waits_ms", "protocol", "told", "is_told"),
+    [
+        (2_400, "range", 27, True),
+        (900, "range", 27, False),
+        (2_400, "cooperative-sticky", 27, False),  # it keeps its partitions meanwhile
+        (2_400, "range", 0, False),  # it may be new
+    ],
+)
+def test_a_member_that_was_told_to_rejoin_waited_for_the_others(
+    waits_ms: float, protocol: str, told: int, is_told: bool, tmp_path: Path
+) -> None:
+    tap = Tap()
+    rejoin(tap, waits_ms, protocol, told)
+    found = tap.findings(tmp_path)
+    assert ("rebalance-stops-group" in found) is is_told
+    if is_told:
+        assert found["rebalance-stops-group"].text == (
+            "Members of group crew waited up to 2.4 s for the others in 1 rebalance, longest "
+            "reader: they had joined again, and held no partitions (range assigns all anew)"
         )

@@ -3,7 +3,6 @@
 Captures are drawn (KDISSECT_SEED), and of those a part or the whole.
 """
 
-import random
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from kdissect.rules.error_rules import REPLICAS, WAITING_APIS
 from kdissect.rules.finding import Finding
 from kdissect.rules.latency_rules import OWN, STALL_NS
 from kdissect.text.human import count, counted, duration, share, size
-from tests.analysis.capture_parts import Parts
+from tests.analysis.capture_parts import drawn_part
 from tests.analysis.made_incidents import INCIDENTS
 from tests.analysis.taps import Tap
 from tests.seeds import SEED
@@ -200,7 +199,7 @@ def breaking(told: Told) -> Fragments:
 )  # fmt: skip
 def rebalanced(told: Told) -> Fragments:
     if told.finding.command != f"kdissect {told.finding.kind.command}":
-        yield from silence(told)
+        yield from (silence if told.finding.id == "session-timeout" else wait)(told)
         return
     by = ("group_id", "kind", "cause", "client_id", "client_ip", "outcome")
     alike: dict[tuple[Any, ...], list[Row]] = {}
@@ -236,6 +235,22 @@ def silence(told: Told) -> Fragments:
     place = next(at for at, row in enumerate(rows) if row["error"] == "UNKNOWN_MEMBER_ID")
     silent = rows[place]["request_start"] - rows[place - 1]["request_start"]
     yield f"for {duration(silent // timedelta(microseconds=1) * 1_000)}, "
+
+
+def wait(told: Told) -> Fragments:
+    """The same, of a rebalance: from the join of a member that was told to its sync."""
+    at = {}
+    longest, generations = timedelta(), set()
+    for row in sorted(told.rows(), key=lambda row: row["time"]):
+        at[row["member_id"], row["event"]] = row["time"]
+        joined, was_told = (at.get((row["member_id"], name)) for name in ("join", "heartbeat"))
+        if row["event"] == "sync" and joined and was_told and was_told < joined:
+            generations |= (
+                {row["generation"]} if row["time"] - joined >= timedelta(seconds=1) else set()
+            )
+            longest = max(longest, row["time"] - joined)
+    yield f"waited up to {duration(longest // timedelta(microseconds=1) * 1_000)} for the others"
+    yield f" in {counted(len(generations), 'rebalance')}, "
 
 
 def stall(times: int, stopped_ns: int) -> Fragments:
@@ -592,21 +607,6 @@ def test_sentences_have_the_numbers_of_the_command_they_name(capture: Path, tmp_
     kdissect.write(part, tmp_path / "tables", **reading)
     for finding in found:
         compare(Told(finding, tmp_path / "tables"))
-
-
-def drawn_part(capture: Path, place: Path) -> Path:
-    """The whole capture, or packets of one broker, of some connections or of some time."""
-    chance = random.Random(f"{SEED} {capture.name}")
-    parts = Parts(capture)
-    kinds: list[Any] = [None, None, parts.tenth(is_last=chance.random() < 0.5)]
-    if parts.brokers:
-        kinds.append(parts.of(chance.choice(sorted(parts.brokers))))
-    some = {one for one in parts.connections if chance.random() < 0.6}
-    kinds.append(lambda block: block.connection in some)
-    if (wanted := chance.choice(kinds)) is None:
-        return capture
-    parts.write(place / "part.pcapng", wanted)
-    return place / "part.pcapng"
 
 
 def compare(told: Told) -> None:
