@@ -9,7 +9,7 @@ import kdissect
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(kdissect.__path__[0])
-AT_THE_TOP = {"__init__", "__main__", "errors", "limits", "pipeline", "plot"}
+AT_THE_TOP = {"__init__", "__main__", "errors", "limits", "pipeline"}
 
 
 def module_of(path: Path) -> str:

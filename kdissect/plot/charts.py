@@ -1,44 +1,17 @@
-"""Plots of the notebooks: rows of `kdissect.read` and `analyse` as matplotlib figures.
-
-Needs the extra `notebooks`; `import kdissect` does not import this module.
-"""
+"""Charts: time spent, lines over time, first to last, a grid of marks."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.system.extras import MissingExtra
+from kdissect.plot.axes import figure, finish, seconds_since
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-WIDTH: Final = 9.0  # inches
 PARTS: Final = {"wait_ns": "#c9d6df", "queue_ns": "#f0b67f", "work_ns": "#c44536"}
 SERIES: Final = ("#c9d6df", "#f0b67f", "#c44536", "#3d7ea6", "#8a6bbe", "#3f9d6b")
 NS: Final = 1e9
-
-
-def figure(title: str, xlabel: str = "", ylabel: str = "", height: float = 3.6) -> "Axes":
-    """Empty axes in the size of a notebook; raises MissingExtra without matplotlib."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtra("plots", "notebooks") from error
-    _, axes = plt.subplots(figsize=(WIDTH, height), layout="tight")
-    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    return axes
-
-
-def finish(axes: "Axes", **legend: Any) -> "Axes":
-    """The axes with a legend without a frame."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(**{"frameon": False, **legend})
-    return axes
-
-
-def seconds_since(times: "pd.Series[Any]", start: Any = None) -> "pd.Series[Any]":
-    """Times as seconds since the first of them, or since `start`."""
-    return (times - (times.min() if start is None else start)).dt.total_seconds()
 
 
 def time_spent(
