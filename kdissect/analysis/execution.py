@@ -53,7 +53,7 @@ def in_short(options: Mapping[str, Any]) -> dict[str, Any]:
 def summed_up(
     question: Question, engine: Engine, rows: "pa.Table", options: Mapping[str, Any]
 ) -> Overview | None:
-    """What the question says before its rows; None where it says nothing."""
+    """Text that the analysis puts before its rows; None for no text."""
     if question.summing is None:
         return None
     defaults = {option.name: option.default for option in question.options}

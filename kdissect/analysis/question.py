@@ -46,7 +46,7 @@ class Turn(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """What is said before the rows of an answer: a sentence, and rows that sum the others up."""
+    """Text before the rows of an answer: a sentence, and rows that summarize the others."""
 
     sentence: str
     rows: list[dict[str, Any]]

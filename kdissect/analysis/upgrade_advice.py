@@ -1,4 +1,4 @@
-"""The answer of `upgrade` in a sentence, and what to do about each client."""
+"""The answer of `upgrade` in a sentence, with advice for each client."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

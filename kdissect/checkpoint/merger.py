@@ -324,7 +324,7 @@ class _Step:
             self._drop(prefix.flow, ())
 
     def _join(self, prefix: Prefix) -> Synchronized | None:
-        """Return the state of the whole, if it is what the split assumes."""
+        """Return the state of the whole, if it matches the split's assumption."""
         opener = self.streams.receiver_of(prefix.synchronized.flow)
         if opener is None or prefix.synchronized.history_used or prefix.flow in self.again:
             return None

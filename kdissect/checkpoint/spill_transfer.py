@@ -14,7 +14,7 @@ ALIGNMENT: Final = 64
 COPIED_BYTES: Final = 1 << 20
 
 
-# Size in front of a packed boundary state.
+# Size before a packed boundary state.
 SIZE_BYTES: Final = 8
 # Of bytes in a frame, so that a small file takes little memory; most boundary states shrink to
 # half.

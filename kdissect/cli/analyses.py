@@ -165,7 +165,7 @@ def command_of(name: str) -> click.Command:
 
 
 def write_overview(answer: "Answer", format_: str, file: IO[bytes]) -> dict[str, Any]:
-    """Write what stands before the rows, where they are for people; in a document, return it."""
+    """Write the text before the rows, where they are for people; in a document, return it."""
     import pyarrow as pa
 
     overview, summing = answer.overview, answer.question.summing

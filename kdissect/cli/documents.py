@@ -42,7 +42,7 @@ def print_document(content: Mapping[str, Any], command: str | None = None) -> No
 class DocumentWriter:
     """Rows as one document: ``{"schema_version": 1, "command": …, "columns": […], "rows": […]}``.
 
-    Each row is a line; what `extra` adds stands before the rows.
+    Each row is a line; the members in `extra` come before the rows.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class DocumentWriter:
         self._file.write(b"\n]}\n" if self._count else b"]}\n")
 
     def begin(self, schema: "pa.Schema | None") -> None:
-        """Write what stands before the rows, once."""
+        """Write the part before the rows, once."""
         if self._is_begun:
             return
         self._is_begun = True

@@ -49,7 +49,7 @@ class Choice(click.Choice):  # type: ignore[type-arg]
     """One of several words; a mistyped one gets the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == DOCUMENT:  # what --json makes of --format
+        if value == DOCUMENT:  # format that --json selects
             return value
         if isinstance(value, str) and value not in self.choices:
             self.fail(f"{value!r} is unknown; {known_words(value, self.choices)}", param, ctx)
@@ -198,13 +198,15 @@ def row_of(one: click.Option, ctx: click.Context, is_all: bool) -> tuple[str, st
 
 def brief(text: str, one: click.Option) -> str:
     """The first sentence of an option's help, with its choices and its default."""
-    told, bracket, default = text.rpartition("[default: ")
+    sentence, bracket, default = text.rpartition("[default: ")
     if not bracket:
-        told, default = text, ""
-    told = told.split("  [")[0].strip()
-    told = SENTENCE.split(told, maxsplit=1)[0]
-    if isinstance(one.type, click.Choice) and not set(one.type.choices) <= set(told.split(", ")):
+        sentence, default = text, ""
+    sentence = sentence.split("  [")[0].strip()
+    sentence = SENTENCE.split(sentence, maxsplit=1)[0]
+    if isinstance(one.type, click.Choice) and not set(one.type.choices) <= set(
+        sentence.split(", ")
+    ):
         choices = "|".join(map(str, one.type.choices))
-        told = f"{told.rstrip('.')}: {choices}." if told else f"{choices}."
+        sentence = f"{sentence.rstrip('.')}: {choices}." if sentence else f"{choices}."
     default = default.split(";")[0].split("]")[0]
-    return f"{told} [{default}]".strip() if default else told
+    return f"{sentence} [{default}]".strip() if default else sentence

@@ -109,7 +109,7 @@ def expect_end(spark: "SparkSession") -> None:
 
 
 def stop(spark: "SparkSession") -> None:
-    """Stop a session; what fails behind an interrupt is a consequence of it."""
+    """Stop a session; errors after an interrupt are a consequence of it."""
     try:
         spark.stop()
     except failures():

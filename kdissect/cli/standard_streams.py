@@ -44,7 +44,7 @@ def open_if_closed(number: int, name: str) -> None:
 
 
 def make_lenient(stream: TextIO) -> None:
-    """Let the stream replace what its encoding lacks, unless it was told how."""
+    """Let the stream replace characters that its encoding lacks, unless errors are configured."""
     errors = getattr(stream, "errors", None)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is None or errors not in ("strict", "surrogateescape"):
@@ -76,7 +76,7 @@ def silence_stdout() -> None:
 
 
 def discard_unwritable() -> None:
-    """Discard what stdout does not take, as on a full disk: the interpreter would fail on it."""
+    """Discard output that stdout does not take (full disk): the interpreter would fail on it."""
     try:
         sys.stdout.flush()
     except OSError:

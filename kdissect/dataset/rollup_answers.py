@@ -87,7 +87,7 @@ class Asked(NamedTuple):
 
 
 def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: str | None) -> Asked:
-    """Validate a query; raises KdissectError for what rollups cannot answer."""
+    """Validate a query; raises KdissectError for one that rollups cannot answer."""
     by = tuple(map(column_name, by))
     for name in by:
         if name not in DIMENSIONS_OF:

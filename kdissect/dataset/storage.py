@@ -28,7 +28,7 @@ from kdissect.errors import DatasetError, KdissectError, StoreError, no_such_fil
 URI: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
 )
-# Arrow passes other schemes on to whatever fsspec has installed: web pages, hubs, shells.
+# Arrow passes other schemes on to any installed fsspec implementation: web pages, hubs, shells.
 SCHEMES: Final = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 # Bytes per request: with a store latency of 50 ms, up to 320 MB/s.
 BLOCK_SIZE: Final = 16 << 20

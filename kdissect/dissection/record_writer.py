@@ -127,13 +127,13 @@ class RecordWriter:
         for index in sorted(held):
             partition = partitions.row(index)
             for batch in partition.batches or ():
-                told = RecordScan()
+                whole = RecordScan()
                 for scan in self._slices(exchange, partition, batch, budget):
                     self._add_run(exchange, partition, batch, scan, budget)
-                    note_told(told, scan, batch)
+                    combine(whole, scan, batch)
                     if self.sink.is_full:
                         yield
-                self._batch_row(exchange, partition, batch, told, budget)
+                self._batch_row(exchange, partition, batch, whole, budget)
                 self.unpacking.settle(budget)
                 if self.sink.is_full:
                     yield
@@ -218,14 +218,14 @@ def is_large(exchange: Exchange) -> bool:
     return exchange.record_count > LARGE_RECORD_COUNT
 
 
-def note_told(told: RecordScan, scan: RecordScan, batch: Batch) -> None:
+def combine(whole: RecordScan, scan: RecordScan, batch: Batch) -> None:
     """Take the results for a batch once all its slices are read."""
-    told.lost_count += scan.lost_count
-    if told.error is None:
-        told.error = scan.error
+    whole.lost_count += scan.lost_count
+    if whole.error is None:
+        whole.error = scan.error
     if has_inner_crc(batch):
         # Records inside a wrapper come in one slice, and are few enough.
-        told.records = scan.records
+        whole.records = scan.records
 
 
 def crc_is_right(exchange: Exchange, partition: Partition, batch: Batch, scan: RecordScan) -> bool:

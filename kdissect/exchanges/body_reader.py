@@ -391,9 +391,9 @@ class BodyReader:
             (self.interner.cut_count, "texts cut"),
         )
         self.interner.cut_count = 0
-        told = [f"{count} {what}" for count, what in counts if count > 0]
-        if told:
-            text = f"{body_name(exchange, side)}: {', '.join(told)}"
+        parts = [f"{count} {what}" for count, what in counts if count > 0]
+        if parts:
+            text = f"{body_name(exchange, side)}: {', '.join(parts)}"
             self._problem(frame, "decoded-limit", text, exchange.exchange_id)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64) -> None:

@@ -29,7 +29,7 @@ class GroupProtocols:
         self.size = 0
 
     def note(self, group_id: str, protocol: tuple[str, str], connection_id: int) -> None:
-        """Store the protocol that a JoinGroup of this connection told."""
+        """Store the protocol from a JoinGroup of this connection."""
         self.learn(group_id, protocol)
         if self.news is not None:
             self.news.append((group_id, protocol, connection_id))

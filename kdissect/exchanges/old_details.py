@@ -29,7 +29,7 @@ UNKEPT_BATCHES: Final = "batches without row"
 
 
 def take_request(api: OldApi, exchange: Exchange, fields: OldFields, frame: Frame) -> list[Problem]:
-    """Fill in the request's fields; return what is wrong with it."""
+    """Fill in the request's fields; return a description of its errors."""
     read = read_old(api.request, frame.data, int(fields.sink.limit))
     fields.missing = frame.missing
     fields.read_request(read, frame.data)
@@ -54,7 +54,7 @@ def take_request(api: OldApi, exchange: Exchange, fields: OldFields, frame: Fram
 def take_response(
     api: OldApi, exchange: Exchange, fields: OldFields, frame: Frame
 ) -> list[Problem]:
-    """Fill in the response's fields; `fields` are those of the request. Return what is wrong."""
+    """Fill in the response's fields; `fields` are the request's. Return its errors."""
     read = read_old(api.response, frame.data, int(fields.sink.limit))
     fields.missing = frame.missing
     fields.corrupt_records = ""
@@ -88,7 +88,7 @@ def forget_counts(exchange: Exchange) -> None:
 def check_side(
     api: OldApi, exchange: Exchange, fields: OldFields, frame: Frame, read: OldRead, failed: int
 ) -> list[Problem]:
-    """Set the status of a side; return what is wrong with it. `failed` is its status bit."""
+    """Set the status of a side; return a description of its errors. `failed` is its status bit."""
     if frame.missing:
         exchange.status |= DAMAGED
         return []

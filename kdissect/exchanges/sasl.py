@@ -80,7 +80,7 @@ class Login:
     def begin(self, mechanism: str, is_raw: bool) -> str:
         """Begin with the client's mechanism; with `is_raw` its tokens come without Kafka's headers.
 
-        Returns what is wrong with the choice, "" if nothing.
+        Returns the error in the choice, "" without one.
         """
         # A text that is not a mechanism name may be part of another message.
         self.mechanism = mechanism if MECHANISM.fullmatch(mechanism) else ""
@@ -100,7 +100,7 @@ class Login:
     def send(self, token: bytes) -> str:
         """Process a client token: take the user from it.
 
-        Returns what is wrong with the user, "" if nothing.
+        Returns the error in the user, "" without one.
         """
         if not self.outcome:
             self.is_open = True

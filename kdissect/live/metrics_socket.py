@@ -36,7 +36,7 @@ def bind(address: str = LOOPBACK, port: int = 0) -> Bound:
 
 
 def reason(error: OSError) -> str:
-    """Why listening is not possible, and what to do."""
+    """Reason why listening is not possible, with advice."""
     if error.errno == errno.EADDRINUSE:
         return "the port is in use by another program; choose another one"
     if error.errno == errno.EADDRNOTAVAIL:

@@ -87,7 +87,7 @@ class Shedder:
         self._paced: tuple[int, float] | None = None
 
     def begin(self, tables: Collection[str]) -> None:
-        """Set the tables that are made, and so what can be left out."""
+        """Set the tables that are made, and so the data that can be shed."""
         self._levels = [ALL, *(level for level, names in LEFT_OUT if names & set(tables))]
         if self.max_cpu is not None:
             self._levels.append(LEAVES_PACKETS)

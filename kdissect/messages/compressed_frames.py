@@ -70,7 +70,7 @@ def claimed_size(codec: i64, data: bytes, start: i64, end: i64) -> i64:
 
 
 def claimed_snappy_size(data: bytes, start: i64, end: i64) -> i64:
-    """The size in front of a raw block; -1 if missing, or more than the block can produce."""
+    """The size before a raw block; -1 if missing, or more than the block can produce."""
     size: i64 = 0
     shift: i64 = 0
     position = start

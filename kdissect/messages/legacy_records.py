@@ -42,7 +42,7 @@ MAGIC_1_MIN: Final = 34
 def scan_message(data: bytes, start: i64, end: i64, magic: i64, batches: list[Batch]) -> str:
     """Add the message ``data[start:end]`` to `batches`, or to the run at their end.
 
-    Returns "" or what is wrong with it.
+    Returns "" or a description of its error.
     """
     if magic == 1 and end - start < MAGIC_1_MIN:
         return f"message of {end - start - PREFIX_SIZE} bytes, magic 1 needs 22"
@@ -85,7 +85,7 @@ def extend_run(run: Batch, end: i64, offset: i64, time_ms: i64) -> None:
 def scan_wrapper(
     data: bytes, start: i64, end: i64, magic: i64, attributes: i64, batches: list[Batch]
 ) -> str:
-    """Add the compressed message ``data[start:end]``; return "" or what is wrong with it."""
+    """Add the compressed message ``data[start:end]``; return "" or its error."""
     body = start + (MAGIC_0_BODY_AT if magic == 0 else MAGIC_1_BODY_AT)
     key_size: i64 = i64(read_i32_be(data, body))
     # Both size fields are present (the callers' minimum); the error is a key that covers the
@@ -198,7 +198,7 @@ def walk_messages(
 
 
 def read_message(payload: bytes, start: i64, end: i64, magic: i64, records: list[Record]) -> str:
-    """Add the message ``payload[start:end]`` to `records`; return "" or what is wrong with it."""
+    """Add the message ``payload[start:end]`` to `records`; return "" or its error."""
     found: i64 = payload[start + MAGIC_AT]
     if found != magic:
         return f"message of magic {found} among those of magic {magic}"

@@ -87,7 +87,7 @@ def note_corrupt(scan: BatchScan, data: bytes, at: i64, size: i64, reason: str) 
 def scan_message(data: bytes, start: i64, end: i64, position: i64, batches: list[Batch]) -> str:
     """Add the message ``data[start:end]`` to `batches`, or to the run at their end.
 
-    Returns "" or what is wrong with it.
+    Returns "" or a description of its error.
     """
     magic: i64 = data[start + SIZE_SIZE]
     problem = message_problem(data, start, end)

@@ -145,7 +145,7 @@ def note_corrupt(scan: BatchScan, data: bytes, position: i64, size: i64, reason:
 
 
 def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
-    """Add the magic-2 batch ``data[start:end]``; return "" or what is wrong with it."""
+    """Add the magic-2 batch ``data[start:end]``; return "" or a description of its error."""
     packed_size = end - start - HEADER_SIZE
     if packed_size < 0:
         return f"record batch of {end - start} bytes, its header alone has 61"

@@ -11,7 +11,7 @@ LOST: Final = 0.001  # minimum share of the payload that is reported
 MUCH: Final = 0.01
 SILENT: Final = "none"  # protocol of connections without payload
 ENCRYPTED: Final = 0.1
-RESYNC: Final = "resync"  # kind of problems: bytes in front of a frame
+RESYNC: Final = "resync"  # kind of problems: bytes before a frame
 BEGUN: Final = "until the first frame was found"
 
 

@@ -97,7 +97,7 @@ def lookers(seen: Context) -> Iterator[Finding]:
 
 
 def is_lost(times: int, connections: int, span_ns: int) -> bool:
-    """Return whether metadata is asked for so often, or on so many connections, as no tool does."""
+    """Return whether metadata is requested too often, or on too many connections, for a tool."""
     is_hasty = times >= MANY_LOOKS and times * SECOND_NS >= span_ns
     is_new = times <= 2 * connections and times * LOOK_EVERY_NS >= span_ns
     return times >= LOOKS and (is_hasty or is_new)

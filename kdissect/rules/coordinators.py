@@ -24,7 +24,7 @@ OF_COORDINATORS: Final = (
     "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat",
 )  # fmt: skip
 MOST: Final = 10_000  # groups' clients with a connection each
-ENOUGH: Final = 3  # answers, which show how often a client asks
+ENOUGH: Final = 3  # responses sufficient to know a client's request interval
 STOP_NS: Final = 2 * SECOND_NS
 STOP_RATIO: Final = 3  # of the usual time between two answers
 ANSWERED: Final = "answered"

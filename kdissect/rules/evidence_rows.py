@@ -25,7 +25,7 @@ NAMED_CLIENT: Final = "client with a name at address"
 
 
 class Rows(list[Row]):
-    """Rows of evidence, and what their columns come to; nulls do not count."""
+    """Rows of evidence, and the totals of their columns; nulls do not count."""
 
     def total(self, name: str) -> int:
         """The sum of a column."""

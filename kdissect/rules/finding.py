@@ -11,8 +11,8 @@ PROBLEM: Final = "problem"  # a client or user waits, fails or loses records
 WARNING: Final = "warning"  # it will cause trouble, or has a cost
 NOTICE: Final = "notice"  # worth knowing
 SEVERITIES: Final = (PROBLEM, WARNING, NOTICE)
-# Refused for good is worse than slow. These codes alone may be what a broker that stalls leads to,
-# or a consumer continues after them.
+# Permanent refusals are worse than slowness. These codes alone may be consequences of a stall,
+# or consumers continue after them.
 BEFORE: Final = "produce-latency-slow-follower"
 OF_STALLS: Final = frozenset((
     "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",

@@ -28,7 +28,7 @@ STORM: Final = 5  # rebalances
 STORM_EVERY_NS: Final = 30 * SECOND_NS
 STOPPED: Final = 0.1  # share of the capture
 MOSTLY_STOPPED: Final = 0.5
-# Less is what it takes when a member joins or leaves: others hear of it with their next heartbeat,
+# A member that joins or leaves costs less: the others learn of it with their next heartbeat,
 # each 3 s by default.
 LONG_STOP_NS: Final = 5 * SECOND_NS
 OFTEN: Final = 3  # rebalances
@@ -74,10 +74,10 @@ def timeouts(seen: Context) -> Iterator[Finding]:
 
 def expelled(seen: Context) -> Iterator[Finding]:
     """Members that fell silent and were unknown afterwards, in groups whose joins were not seen."""
-    told = by_group(seen, is_lost)
+    reported = by_group(seen, is_lost)
     for one in seen.signs.expelled.silences():
         group = named(one.group)
-        if group in told:
+        if group in reported:
             continue
         yield Finding(
             "session-timeout",

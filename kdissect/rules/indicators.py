@@ -42,7 +42,7 @@ LOOKING: Final = (
     "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate",
     "GetTelemetrySubscriptions", "InitProducerId",
 )  # fmt: skip
-MOST_LOOKERS: Final = 1_000  # clients; with more at work, nothing is said of those that are not
+MOST_LOOKERS: Final = 1_000  # clients; with more, those without work are not reported
 MOST_MISMATCHES: Final = 10_000  # connections of each kind
 Offsets = npt.NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class Indicators:
         self.furthest_behind = 0  # records between the end of a fetch and the partition's end
         self.single_batches = 0  # produced, at the most
         self.redelivered = 0  # records, to share groups
-        # By topic and partition: the highest end that was told, and the lowest commit.
+        # By topic and partition: the highest known end, and the lowest commit.
         self._ends: dict[tuple[str, int], int] = {}
         self._commits: dict[tuple[str, int], int] = {}
         self.resets = 0  # connections
@@ -112,7 +112,7 @@ class Indicators:
 
     @property
     def lookers(self) -> dict[str, int]:
-        """Clients that asked for metadata and coordinators and nothing else: Metadata requests."""
+        """Clients that requested metadata and coordinators and nothing else: Metadata requests."""
         return {name: times for name, times in self._looking.items() if times}
 
     @property

@@ -56,7 +56,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
     long = [
         row for row in seen.rows("slowest")
         if held_ns(row) >= STALL_NS and row["api"] in OWN
-        and not PEERS.match(row["client_id"] or "")  # whose fetches wait for the others, too
+        and not PEERS.match(row["client_id"] or "")  # their fetches wait for others, too
     ]  # fmt: skip
     by_broker: dict[str, Rows] = {}
     for row in sorted(long, key=lambda row: number(row, "request_start")):

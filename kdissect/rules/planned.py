@@ -15,7 +15,7 @@ from kdissect.rules.plans.values import Reads
 from kdissect.tables.spilled_tables import KeptTables
 from kdissect.tables.unused_memory import give_back
 
-# Fewer rows than this leave what one plan computed to the next.
+# Below this number of rows, plans reuse the results of the previous one.
 FEW_ROWS: Final = 100_000
 
 

@@ -9,8 +9,8 @@ from kdissect.text.escape import escaped
 from kdissect.text.grid import SHORTEST_TEXT, Column
 from kdissect.text.human import count, duration, rate, size, time
 
-# Fetches and joins are answered when there is data, or when the time they ask for is over: so their
-# latency says nothing.
+# Fetches and joins are answered when there is data, or after their requested wait: so their
+# latency means nothing.
 LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 WARM_NS: Final = 100_000_000
 # Fits most API names.

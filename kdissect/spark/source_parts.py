@@ -135,7 +135,7 @@ class PartTask:
         return BatchBuilder(TABLES[self.table], self.paths, names, columns)
 
     def settle(self, number: int, directory: Path) -> Done:
-        """Dissect a part and merge it with the earlier ones; write what other tasks need of it."""
+        """Dissect a part and merge it with the earlier ones; write the input of other tasks."""
         rows: list[Path] = []
         with self.staging.work(number), PausedCollector():
             boundaries = []
@@ -149,7 +149,7 @@ class PartTask:
     def put_together(
         self, number: int, merger: Merger, boundaries: Sequence[BoundaryState], rows: list[Path]
     ) -> Done:
-        """Merge the boundary states of a part with the earlier ones; write what others need."""
+        """Merge the boundary states of a part with the earlier ones; write the input of others."""
         corrections = [merger.add(boundary) for boundary in boundaries]
         names = dict(merger.dissector.exchanges.names)
         if number == self.last:

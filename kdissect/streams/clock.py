@@ -32,7 +32,7 @@ SILENCE: Final = 1
 SET_BACK: Final = 2
 WRONG: Final = 3
 
-LOOK: Final = -1  # as `mark`: examine the next time, whatever it is
+LOOK: Final = -1  # as `mark`: examine the next time unconditionally
 
 
 @mypyc_attr(acyclic=True)

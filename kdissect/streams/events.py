@@ -100,7 +100,7 @@ class Connection:
         self.unframed: i64 = 0
 
     def use_history(self, history: i64) -> None:
-        """Note that a result depends on what was before: OWN_PAST or SHARED_PAST."""
+        """Note that a result depends on earlier packets: OWN_PAST or SHARED_PAST."""
         self.history_used |= history
 
     def lacks_history(self) -> bool:

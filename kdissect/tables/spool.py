@@ -83,7 +83,7 @@ class Spool:
             self._file = -1
 
     def _back(self) -> None:
-        """Remove a partly written piece; a reader skips what remains of it."""
+        """Remove a partly written piece; a reader skips its remains."""
         with suppress(OSError):
             os.ftruncate(self._file, self.size)
         os.lseek(self._file, self.size, os.SEEK_SET)

@@ -42,7 +42,7 @@ def escaped(text: str, keep_lines: bool = False) -> str:
 
 
 def escaped_within(text: str, most: int) -> str:
-    r"""Return `text` escaped and cut to `most` characters; the last one says that it was cut.
+    r"""Return `text` escaped and truncated to `most` characters; the last one marks the cut.
 
     >>> escaped_within("a\u202eb", 8), escaped_within("orders", 4)
     ('a\\u202eb', 'ord…')

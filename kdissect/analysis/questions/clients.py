@@ -28,7 +28,7 @@ from kdissect.tables.schemas import INT32, INT64, TEXT, Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-SIZE_FIELD: Final = 4  # bytes in front of each request and response
+SIZE_FIELD: Final = 4  # bytes before each request and response
 ADMINISTERING: Final = (
     "CreateTopics", "DeleteTopics", "CreatePartitions", "DescribeConfigs", "AlterConfigs",
     "IncrementalAlterConfigs", "DescribeAcls", "CreateAcls", "DeleteAcls", "DescribeGroups",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
-SURE: Final = 85  # % of confidence in a fingerprint; with less no client is said to break
+SURE: Final = 85  # % of confidence in a fingerprint; with less no client is reported to break
 BINDING: Final = "rdkafka-v?([0-9.]+)"
 PARTS: Final = 3  # of a version: major, minor, patch
 PLACES: Final = 10_000
@@ -114,7 +114,7 @@ def upgrade(tables: Tables, by: Sequence[str] = CLIENT, to: str = DEFAULT_TO) ->
 
 
 def clients_in_all(tables: Tables, by: Sequence[str] = CLIENT, **_: str) -> "ir.Table":
-    """The number of clients, whatever they use; brokers and controllers are none."""
+    """The number of clients with any software; brokers and controllers do not count."""
     check_names(by, CHOICES)
     rows = with_dimensions(tables, by, DEFAULT_WINDOW_NS)
     known = with_software(tables, rows.filter(rows.api_version.notnull()))

@@ -306,7 +306,7 @@ _PEER: Final = re.compile(PEER)
 
 
 def has_peers(batch: pa.RecordBatch, client_ids: Iterable[str]) -> bool:
-    """Whether exchanges are of brokers: `kdissect traffic` has what those fetch apart."""
+    """Return whether exchanges are of brokers: `kdissect traffic` has their fetches apart."""
     return bool(is_set(batch, "replica_id").any()) or any(map(_PEER.search, client_ids))
 
 

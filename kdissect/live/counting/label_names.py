@@ -56,7 +56,7 @@ class LabelNames(Names):
         return idle
 
     def _idle(self) -> int:
-        """The code that was not used for longest, and for long enough; OTHER if there is none."""
+        """The least recently used code, if idle for long enough; else OTHER."""
         if self._is_full or self.limit == 0:
             return OTHER
         unused = set(range(OTHER + 1, len(self.texts))) - self._used

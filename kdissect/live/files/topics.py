@@ -27,7 +27,7 @@ TOPICS_BYTES: Final = 64 << 20
 
 
 class TopicNames:
-    """The file of names; `damage` is "" or describes what was wrong with the existing file."""
+    """The file of names; `damage` is "" or describes the damage of the existing file."""
 
     def __init__(self, directory: Path, is_secret: bool) -> None:
         self.path = directory / TOPICS

@@ -108,7 +108,7 @@ class Context(Protocol):
 
 
 class Values:
-    """Values of nodes in a context: where fields are read, and what reductions are over."""
+    """Values of nodes in a context: the source of fields, and the rows that reductions cover."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from kdissect.tables.declarations.table import (
     Table,
 )
 
-# Of what lies in a partition of an exchange.
+# Of the content of a partition in an exchange.
 IN_PARTITION: Final = (
     CAPTURE,
     CONNECTION_ID,
