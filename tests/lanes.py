@@ -32,7 +32,11 @@ def run(session: pytest.Session, count: int) -> None:
     place = Path(tempfile.mkdtemp(prefix="kdissect-lanes-"))
     capture = session.config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()  # all processes would write into one file
-    part = fork_all([lane(number, count) for number in range(count)], place, session)
+    try:
+        part = fork_all([lane(number, count) for number in range(count)], place, session)
+    except BaseException:
+        shutil.rmtree(place)
+        raise
     capture.start_global_capturing()
     capture.suspend_global_capture()
     if part is None:

@@ -4,6 +4,7 @@ Tests start dozens of JVMs. The archive is made once for an environment of Pytho
 packages, by a program that does what tests do.
 """
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -39,8 +40,10 @@ spark.stop()
 def variables() -> dict[str, str]:
     """Environment variables by which all JVMs that PySpark and spark-submit start do so quickly."""
     path = archive()
-    if not path.exists():
-        make_archive(path)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # lanes begin at the same time
+        if not path.exists():
+            make_archive(path)
     return reading(path)
 
 

@@ -42,6 +42,7 @@ def test_characters_of_patterns_are_escaped() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CHOSEN, ids=repr)
 def test_spark_answers_of_the_directory_that_is_named(
     name: str, forms: dict[str, Path], spark: "SparkSession", tmp_path: Path
@@ -60,6 +61,7 @@ def test_spark_answers_of_the_directory_that_is_named(
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["a[1]", "tap=zzz", "{b,c}*"], ids=repr)
 def test_rollups_and_captures_are_those_that_are_named(
     name: str, forms: dict[str, Path], spark: "SparkSession", tmp_path: Path
