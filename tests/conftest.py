@@ -116,13 +116,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep garbage collections from visiting all modules and items, which stay anyway."""
+    """Keep garbage collections from visiting all modules and items, which stay until the end."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

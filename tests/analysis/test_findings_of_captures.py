@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,17 +44,23 @@ TOLD = {
 }
 
 
-def page_of(capture: Path, *options: str) -> dict[str, object]:
-    command = [sys.executable, "-m", "kdissect", str(capture), "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
-    content = json.loads(done.stdout)
-    assert isinstance(content, dict)
-    return content
+@pytest.fixture
+def page_of(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, object]]:
+    """The page of a capture as JSON, made in this process."""
+
+    def page(capture: Path, *options: str) -> dict[str, object]:
+        run([str(capture), "--json", *options])
+        content = json.loads(capsys.readouterr().out)
+        assert isinstance(content, dict)
+        return content
+
+    return page
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_page_reports_the_staged_incident(name: str) -> None:
+def test_page_reports_the_staged_incident(
+    name: str, page_of: Callable[..., dict[str, object]]
+) -> None:
     found = page_of(CAPTURES / name)["findings"]
     assert isinstance(found, list)
     worse = {one["id"]: one["text"] for one in found if one["severity"] != NOTICE}
@@ -110,7 +117,9 @@ def test_nouns_on_the_page_agree_with_their_counts(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2_000, 5_000, 30_000])
-def test_truncated_capture_has_findings_of_its_complete_part(size: int, tmp_path: Path) -> None:
+def test_truncated_capture_has_findings_of_its_complete_part(
+    size: int, tmp_path: Path, page_of: Callable[..., dict[str, object]]
+) -> None:
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes((CAPTURES / "retries-2.8.2.pcapng").read_bytes()[:size])
     content = page_of(cut)
@@ -135,7 +144,7 @@ def test_the_sentence_of_a_stall_is_the_pause_of_the_side_car() -> None:
     assert stall.concerns["broker"] == "127.0.0.1:9092"
 
 
-def test_findings_none_counts_only() -> None:
+def test_findings_none_counts_only(page_of: Callable[..., dict[str, object]]) -> None:
     assert page_of(CAPTURES / "quickstart.pcapng", "--findings", "none")["findings"] == []
 
 
