@@ -1,3 +1,4 @@
+import atexit
 import gc
 import os
 import random
@@ -119,6 +120,7 @@ def pytest_collection_finish() -> None:
     """Keep garbage collections from visiting all modules and items, which stay until the end."""
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # behind pytest's own collections; extensions report what stays
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -58,7 +58,7 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | 
     """Run all lanes and return None; in a forked process, return its part at once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     running: dict[int, Lane] = {}
-    waiting = list(lanes)
+    waiting = [begun for each in lanes for begun in left_of(each, place, session)]
     try:
         while True:
             for each in waiting:
@@ -70,7 +70,8 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | 
                 break
             process, status = os.wait()
             session.testsfailed += status != 0
-            waiting = following_part(running.pop(process), place, session)
+            ended = running.pop(process)
+            waiting = left_of(ended._replace(parts=ended.parts[1:]), place, session)
     finally:
         for process in running:
             os.kill(process, signal.SIGTERM)
@@ -78,13 +79,12 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | 
     return None
 
 
-def following_part(ended: Lane, place: Path, session: pytest.Session) -> list[Lane]:
-    """The lane with its next part, unless it has none or others have taken all of its files."""
-    following = ended._replace(parts=ended.parts[1:])
-    for part in following.parts:
+def left_of(each: Lane, place: Path, session: pytest.Session) -> list[Lane]:
+    """The lane from its first part on of which others have not taken all files; none at its end."""
+    for number, part in enumerate(each.parts):
         files = {item.location[0] for item in items_of(session, is_on_spark=part)}
         if any(not claim(place, file).exists() for file in files):
-            return [following]
+            return [each._replace(parts=each.parts[number:])]
     return []
 
 
@@ -106,7 +106,8 @@ def print_logs(lanes: list[Lane], place: Path, session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     for each in lanes:
         reporter.write(f"\n--- tests, lane {each.name}\n")
-        reporter.write((place / each.name).read_text(errors="replace"))
+        log = place / each.name
+        reporter.write(log.read_text(errors="replace") if log.exists() else "no tests are left\n")
 
 
 def run_part(session: pytest.Session, remaining: Iterator[pytest.Item]) -> None:

@@ -122,5 +122,5 @@ def test_a_dataset_without_kafka_is_a_result_with_a_reason(
     outcome = dissect(None, [tmp_path / "a.pcap"], tmp_path / "dataset")
     assert show(outcome, is_json=False) == 0
     told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("kdissect: no Kafka exchanges in the dataset: read 1 packets, 0 Kafka")
+    assert told.startswith("kdissect: no Kafka exchanges in the dataset: read 1 packet, 0 Kafka")
     assert told.endswith("Try --port.")
