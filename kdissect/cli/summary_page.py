@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Final, NamedTuple
 
+from rich.cells import cell_len
+
 from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.documents import head
@@ -74,8 +76,8 @@ def print_page(
     if asked.is_full:
         shown = paragraphs
     else:
-        more = _more(summary, asked)
-        rest += ["", *_folded([more], page_width)] if more else []
+        more = _more(summary)
+        rest += ["", *_pointing(more, _again(asked, FULL), page_width)] if more else []
         # Title and blank lines of the findings, the line about others, and the shell's prompt.
         shown = _fitting(paragraphs, height() - len(head) - len(rest) - 5)
     left_out += len(paragraphs) - len(shown)
@@ -90,8 +92,8 @@ def _findings(
         return [""]
     lines = ["", styled("Findings", "bold"), *[line for one in paragraphs for line in one]]
     if left_out:
-        hidden = f"{counted(left_out, 'more finding')}: "
-        lines += _folded([hidden + _again(asked, "--findings all", FULL)], page_width)
+        hidden = counted(left_out, "more finding")
+        lines += _pointing(hidden, _again(asked, "--findings all", FULL), page_width)
     return [*lines, ""]
 
 
@@ -122,7 +124,7 @@ def _short(summary: Summary, page_width: int) -> list[str]:
             *grid.lines(page_width, styled)]  # fmt: skip
 
 
-def _more(summary: Summary, asked: Asked) -> str:
+def _more(summary: Summary) -> str:
     """Contents of the page with --full."""
     counts = {
         "more API": len(summary.apis) - BUSIEST, "client": len(summary.clients),
@@ -131,7 +133,7 @@ def _more(summary: Summary, asked: Asked) -> str:
         "kind of problem": len(summary.problems),
     }  # fmt: skip
     parts = [counted(number, noun) for noun, number in counts.items() if number > 0]
-    return f"{', '.join(parts)}: {_again(asked, FULL)}" if parts else ""
+    return ", ".join(parts)
 
 
 def _full(summary: Summary, asked: Asked, page_width: int) -> list[str]:
@@ -150,6 +152,17 @@ def _full(summary: Summary, asked: Asked, page_width: int) -> list[str]:
         if grid.rows:
             lines += ["", styled(title, "bold"), *grid.lines(page_width, styled)]
     return [*lines, "", *_folded(balance_lines(summary.balance), page_width)]
+
+
+def _pointing(text: str, command: str, page_width: int) -> list[str]:
+    """A text and the command for it; where both do not fit, the command is a line of its own.
+
+    Like those of findings it is one line, however long, so that it can be pasted.
+    """
+    whole = f"{text}: {command}"
+    if page_width == UNLIMITED or cell_len(whole) <= page_width:
+        return [whole]
+    return [*_folded([f"{text}:"], page_width), command]
 
 
 def _folded(lines: Sequence[str], page_width: int) -> list[str]:

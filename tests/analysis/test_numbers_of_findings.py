@@ -444,7 +444,8 @@ def unread(told: Told) -> Fragments:
             assert int(number) == sum(row["protocol"] == name for row in rows), name
         yield ""
         return
-    yield f"of {count(len(rows))} ("
+    yield f"of {counted(len(rows), 'connection')} ("
+    yield f"{count(sum(row['protocol'] == 'tls' for row in rows))} of "
 
 
 def code(told: Told) -> Fragments:
