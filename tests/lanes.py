@@ -3,7 +3,7 @@
 Collecting all tests takes as long as a thousand of the quick ones, so it is done once: the process
 that has collected forks the lanes, waits for them and prints their output. Each lane takes the next
 file that no other has taken, so all are busy until the end, whatever a file takes. Tests on Spark,
-which often wait, are in processes of their own: all lanes but the last begin with them.
+which often wait, are in processes of their own: half of the lanes begin with them.
 """
 
 import os
@@ -46,7 +46,7 @@ def run(session: pytest.Session, count: int) -> None:
 
 
 def lane(number: int, count: int) -> Lane:
-    parts = (True, False) if number < count - 1 else (False, True)
+    parts = (True, False) if number < (count + 1) // 2 else (False, True)
     return Lane(f"{number + 1} of {count}", parts)
 
 

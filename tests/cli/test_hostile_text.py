@@ -245,6 +245,7 @@ def test_cells_of_csv_are_escaped_and_nothing_of_them_is_lost(
     assert undone == {*texts(), "plain"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name", ["a\x1b[31mb", "a\nb", "a\u202eb", "a\u200bb", "a\U000e0041b", "a\ue000b"]
 )

@@ -57,6 +57,7 @@ def document(words: list[str], capfd: pytest.CaptureFixture[str]) -> dict[str, A
 CASES = [(name, one) for name in QUESTIONS for one in dimensions_of(name)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("question", "name"), CASES, ids=[" by ".join(one) for one in CASES])
 def test_a_dimension_has_one_name(
     question: str, name: str, tables: str, capfd: pytest.CaptureFixture[str]

@@ -160,6 +160,7 @@ def test_names_of_topics_that_are_no_regular_file_are_learnt_anew(
     assert change is directory or "damaged-names" in problems(sandbox)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:20]))
 def test_an_invalid_balance_or_names_file_is_reported(text: str, sandbox: Sandbox) -> None:
     for path in (newest_rotation(sandbox) / "balance.json", sandbox.inside / "topics.json"):
