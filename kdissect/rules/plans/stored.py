@@ -10,7 +10,7 @@ import pyarrow as pa
 from kdissect.analysis.engines.ibis_tables import times_of
 from kdissect.protocol.readers import NULL
 from kdissect.rules.compiled_sql import NS
-from kdissect.rules.plans.columns import CODE, Array, Column, Flags, coded
+from kdissect.rules.plans.columns import CODE, Array, Column, Flags, coded, distinct
 from kdissect.rules.plans.values import Relation
 from kdissect.tables.batches import arrow_schema, ints_of
 from kdissect.tables.schemas import TABLES
@@ -19,7 +19,7 @@ from kdissect.tables.spilled_tables import KeptTables
 US: Final = 1_000  # ns
 # Renumbered, in their order: rows with equal ones are found without hashing. No answer has them.
 IDS: Final = ("exchange_id", "connection_id")
-KEPT_BYTES: Final = 24_000_000  # of columns that several plans read
+KEPT_BYTES: Final = 40_000_000  # of columns that several plans read
 
 
 class KeptRelations:
@@ -70,7 +70,7 @@ class KeptRelations:
         if name not in self.ids:
             tables = [table for table, columns in self.columns.items() if name in columns]
             found = [self._stored(table, name).values for table in tables]
-            self.ids[name] = np.unique(np.concatenate(found))
+            self.ids[name] = distinct(np.concatenate(found))
         return self.ids[name]
 
     def _stored(self, table: str, name: str) -> Column:
