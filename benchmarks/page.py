@@ -218,6 +218,25 @@ def instructions() -> list[str]:
     return [*lines, "", f"Counted with {built}."]
 
 
+def commands(kept: Kept) -> list[str]:
+    """CPU time and peak memory of every command on each drawn capture."""
+    found = kept.get("commands", {})
+    titles = [
+        f"{kind}, seed {one['seed']}, {megabytes(one['bytes'])}" for kind, one in found.items()
+    ]
+    lines = ["| command | " + " | ".join(titles) + " |", f"|{'---|' * (len(found) + 1)}"]
+    for name in dict.fromkeys(name for one in found.values() for name in one["commands"]):
+        cells = [
+            f"{one['commands'][name]['cpu_seconds']:.2f} s, "
+            f"{megabytes(one['commands'][name]['peak_bytes'])}"
+            if name in one["commands"]
+            else ""
+            for one in found.values()
+        ]
+        lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
+    return [*(lines if found else []), "", *circumstances(found.values(), "all cores")]
+
+
 def circumstances(measured: Any, where: str = "one core") -> list[str]:
     """Date and machine in a sentence for each that differs, with the highest load."""
     loads: dict[str, float] = {}
@@ -308,6 +327,7 @@ def printed(page: str, kept: Kept) -> str:
         "jobs": jobs(kept),
         "scaling": scaling(kept),
         "profiles": profiles(kept),
+        "commands": commands(kept),
         "instructions": instructions(),
     }
     for name, lines in parts.items():
