@@ -24,7 +24,7 @@ KEPT_BYTES: Final = 8_000_000
 # The same for each Parquet file, where the rows of a row group wait.
 GROUP_BYTES: Final = 4_000_000
 # Rows of all tables in streams, about 150 bytes each.
-STREAMED_ROWS: Final = 700_000
+STREAMED_ROWS: Final = 1_000_000
 
 
 class KeptTables:
