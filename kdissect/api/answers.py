@@ -147,8 +147,8 @@ def check_derived(question: Question, where: str) -> None:
     """Raise InvalidArgument for a condition that would exclude rows that the analysis needs."""
     if lost := sorted(columns_in(where) & set(question.derived)):
         raise InvalidArgument(
-            f"--where {where!r}: {question.name} works out {lost[0]} of exchanges that do not say "
-            f"it, so a condition over exchanges would lose them; say --having {where!r}"
+            f"--where {where!r}: {question.name} works out {lost[0]} of exchanges without it, "
+            f"so a condition over exchanges would lose them; use --having {where!r}"
         )
 
 
@@ -226,7 +226,7 @@ def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]
             if lost := others.keys() - {option.name for option in instead.options}:
                 raise InvalidArgument(
                     f"{name}: {turn.option.name!r} gives single exchanges, "
-                    f"{min(lost)!r} groups them: say either"
+                    f"{min(lost)!r} groups them: use one of the two"
                 )
             return instead, {**others, turn.becomes: options[turn.option.name]}
     return question, options

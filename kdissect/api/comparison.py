@@ -199,7 +199,7 @@ def choice_of(
     if is_range(text):
         return time_choice(*range_of(text, whole.first_ns, whole.last_ns))
     if is_moment(text.strip()):
-        raise InvalidArgument(f"{name} {text!r} is a moment: say at, or a range like {text}..")
+        raise InvalidArgument(f"{name} {text!r} is a moment: use at, or a range like {text}..")
     try:
         side_of(asked, places, text)
     except KdissectError as error:

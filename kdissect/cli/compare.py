@@ -117,7 +117,7 @@ def sources_of(files: tuple[str, ...], is_within: bool) -> list[Any]:
         return list(files)
     raise click.UsageError(
         f"{human.counted(len(files), 'source')}, not two: name BEFORE and AFTER (several files of "
-        "one side as a directory or a quoted glob), or say --at, --before or --after"
+        "one side as a directory or a quoted glob), or use --at, --before or --after"
     )
 
 

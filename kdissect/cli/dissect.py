@@ -83,9 +83,9 @@ def command(
         print_document({"rows": rows, "balance": asdict(balance)})
     width = max((len(name) for name in written), default=0)
     for name, (path, row_count) in written.items():
-        click.echo(
-            f"{name:{width}}  {human.count(row_count):>12} rows  {escaped(str(path))}", err=True
-        )
+        noun = human.agreeing(row_count, "row ", "rows")
+        line = f"{name:{width}}  {human.count(row_count):>12} {noun}  {escaped(str(path))}"
+        click.echo(line, err=True)
     if not balance.exchanges:
         explain_empty(NO_EXCHANGES, asdict(balance))
     return ANSWERED

@@ -8,7 +8,7 @@ from kdissect.cli.tree import SIDES, WITHHELD, scalar
 from kdissect.messages.field_places import HEADER_TAGS, SURPLUS, UNREAD, FieldPlace, field_places
 from kdissect.messages.full_bodies import RECORDS_FIELDS
 from kdissect.text.escape import escaped
-from kdissect.text.human import counted
+from kdissect.text.human import byte_count, counted
 
 if TYPE_CHECKING:
     from kdissect.api.dissected import DissectedExchange
@@ -30,7 +30,7 @@ def hex_lines(
         data = exchange.raw_frame(side)
         if not data or exchange.api_key is None or exchange.api_version is None:
             continue
-        yield f"  {side}, {len(data)} bytes"
+        yield f"  {side}, {byte_count(len(data))}"
         hidden = [] if has_undecoded else exchange.hidden_places(side)
         if hidden is None:
             yield f"    {WITHHELD}"
@@ -62,7 +62,7 @@ def field_lines(
     if is_withheld:
         note += ": not shown"
     elif place.path == SURPLUS:
-        note = f"{place.end - place.start} bytes {SURPLUS}"
+        note = f"{byte_count(place.end - place.start)} {SURPLUS}"
     elif place.elements is not None:
         note += f" ({counted(place.elements, 'element')})"
     elif place.path != HEADER_TAGS:

@@ -165,4 +165,4 @@ def refuse(of_files: dict[str, Any]) -> None:
     """Reject file options where no files are written."""
     for name, value in of_files.items():
         if value:
-            raise click.UsageError(f"--{name} is about files: say where they go, -o DIR")
+            raise click.UsageError(f"--{name} is about files: name their directory, -o DIR")

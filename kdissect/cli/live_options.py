@@ -85,11 +85,11 @@ def rotation_of(texts: tuple[str, ...]) -> Rotation:
             if seconds != int(seconds):
                 raise ValueError(f"{text!r}: files rotate after whole seconds")
             if rotation.every_s is not None:
-                raise ValueError("two durations; say one duration, one size, or both")
+                raise ValueError("two durations; give one duration, one size, or both")
             rotation = rotation._replace(every_s=int(seconds))
         elif SIZE.fullmatch(text):
             if rotation.size is not None:
-                raise ValueError("two sizes; say one duration, one size, or both")
+                raise ValueError("two sizes; give one duration, one size, or both")
             rotation = rotation._replace(size=bytes_of(text))
         else:
             raise ValueError(f"{text!r} is neither a duration nor a size, like 60s or 256MB")

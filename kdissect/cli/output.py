@@ -98,7 +98,7 @@ def make_writer(
         return BatchDocumentWriter(file, schema, extra)
     if format_ == "parquet":
         if file.isatty():
-            raise click.UsageError("parquet is not for a terminal: say -o FILE")
+            raise click.UsageError("parquet is not for a terminal: use -o FILE")
         return ParquetWriter(file, schema)
     if format_ == "csv":
         return CsvWriter(file, schema)

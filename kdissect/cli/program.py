@@ -55,7 +55,7 @@ LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "end-to-end": (ANALYSES, "How long do records take to the consumer?"),
     },
     "Failures and loss": {
-        "errors": (ANALYSES, "Which errors, of which clients, and what helps?"),
+        "errors": (ANALYSES, "Which errors, of which clients, and the remedy?"),
         "retries": (ANALYSES, "Which batches failed or were sent again?"),
         "failovers": (ANALYSES, "Which partitions were not available, how long?"),
         "delivery": (ANALYSES, "Which producers may lose or repeat records?"),

@@ -102,12 +102,12 @@ def command(
     from kdissect.slicing.slices import PCAPNG, SUFFIXES, copy, select
 
     if context is not None and (before is not None or after is not None):
-        raise click.UsageError("--context is --before and --after: say either")
+        raise click.UsageError("--context sets --before and --after: use either")
     if is_json and path == STDOUT:
-        raise click.UsageError("stdout is either for the capture or for --json: say -o FILE")
+        raise click.UsageError("stdout is either for the capture or for --json: use -o FILE")
     target = None if path == STDOUT else Path(path)
     if target is None and sys.stdout.isatty():
-        raise click.UsageError("a capture is not for a terminal: say -o FILE")
+        raise click.UsageError("a capture is not for a terminal: use -o FILE")
     if target is not None:
         check_free(target, force)
     if format_ is None:

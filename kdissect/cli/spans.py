@@ -91,9 +91,9 @@ def command(
     from kdissect.spans.exporting import Spans, send_spans
 
     if endpoint is not None and path is not None:
-        raise click.UsageError("-o writes a file, --endpoint sends: say either")
+        raise click.UsageError("-o writes a file, --endpoint sends: use one of the two")
     if is_json and endpoint is None and path is None:
-        raise click.UsageError("stdout is either for the spans or for --json: say -o or --endpoint")
+        raise click.UsageError("stdout is either for the spans or for --json: use -o or --endpoint")
     # The target comes first: where it cannot be had, no capture was opened.
     with Progress(progress) as shown, _target(endpoint, path, format_, force) as target:
         spans = Spans(

@@ -102,7 +102,7 @@ def dissect(
     metavar="DIR",
     help="Checkpoint directory of Spark; one per stream.",
 )
-@click.option("--available-now", is_flag=True, help="Process what is complete now, and exit.")
+@click.option("--available-now", is_flag=True, help="Process the files complete now, and exit.")
 @click.option(
     "--interval",
     "interval_ns",

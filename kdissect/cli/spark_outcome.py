@@ -32,7 +32,8 @@ def show(outcome: "Outcome", is_json: bool) -> int:
         click.echo(line(outcome), err=True)
         width = max((len(name) for name in rows), default=0)
         for name, count in rows.items():
-            click.echo(f"{name:{width}}  {human.count(count):>12} rows", err=True)
+            noun = human.agreeing(count, "row", "rows")
+            click.echo(f"{name:{width}}  {human.count(count):>12} {noun}", err=True)
     if outcome.failed:
         return FAILED
     tell_empty(outcome.manifest)

@@ -64,7 +64,7 @@ pager_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=lambda context, _, value: context.meta.__setitem__(PAGER_KEY, not value),
-    help="Do not show what is longer than the terminal in a pager (PAGER, or less).",
+    help="Do not page output longer than the terminal (PAGER, or less).",
 )
 
 

@@ -8,7 +8,7 @@ from kdissect.messages.full_bodies import jsonable, shaped
 from kdissect.messages.old_protocols import old_error_name
 from kdissect.protocol.error_codes import error_name
 from kdissect.text.escape import escaped
-from kdissect.text.human import cut, duration, time
+from kdissect.text.human import byte_count, cut, duration, time
 
 if TYPE_CHECKING:
     from kdissect.api.dissected import DissectedExchange
@@ -48,7 +48,7 @@ def exchange_lines(
         size = getattr(exchange, f"{side}_size")
         if size is None:
             continue
-        yield f"  {side}, {size} bytes"
+        yield f"  {side}, {byte_count(size)}"
         try:
             body = exchange.body(side)
         except DecodeError as error:
@@ -130,9 +130,9 @@ def preview(value: bytes) -> str:
     try:
         # A character may be split at the end of the preview.
         text = start.decode("utf-8") if not more else start[: _whole(start)].decode("utf-8")
-        return f'{len(value)} bytes "{escaped(text)}"{more}'
+        return f'{byte_count(len(value))} "{escaped(text)}"{more}'
     except UnicodeDecodeError:
-        return f"{len(value)} bytes {start.hex(' ')}{more}"
+        return f"{byte_count(len(value))} {start.hex(' ')}{more}"
 
 
 def hexdump(data: bytes, rows: int = HEXDUMP_ROWS) -> Iterator[str]:

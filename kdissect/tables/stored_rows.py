@@ -25,7 +25,7 @@ def believed(where: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DatasetError(no_such_file(where)) from error
     except UNSOUND as error:
-        raise DatasetError(f"{where}: is not what kdissect wrote: {first_line(error)}") from error
+        raise DatasetError(f"{where}: was not written by kdissect: {first_line(error)}") from error
 
 
 def first_line(error: BaseException) -> str:

@@ -89,6 +89,15 @@ def plural(noun: str) -> str:
     return f"{first}s{of}{rest}"
 
 
+def byte_count(number: int) -> str:
+    """An exact size, without a space between thousands.
+
+    >>> byte_count(1), byte_count(4096)
+    ('1 byte', '4096 bytes')
+    """
+    return f"{number} {agreeing(number, 'byte', 'bytes')}"
+
+
 def agreeing(number: int, one: str, several: str) -> str:
     """The form of a verb or pronoun that agrees with a count.
 

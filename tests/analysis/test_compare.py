@@ -256,7 +256,7 @@ def test_differences_within_slow_spells_are_not_reported(tmp_path: Path) -> None
         ({}, "two sources, or one with at"),
         ({"other": QUICKSTART, "at": "+1s"}, "two sources, or one with at"),
         ({"at": "+1s", "before": "+1s.."}, "before and after do not go with it"),
-        ({"after": "14:05"}, "after '14:05' is a moment: say at, or a range like 14:05.."),
+        ({"after": "14:05"}, "after '14:05' is a moment: use at, or a range like 14:05.."),
         ({"after": "colour = 1"}, "after 'colour = 1': no column 'colour'"),
         ({"before": "x =", "after": "+9s.."}, "before 'x =': Parser Error"),
         ({"at": "14:05"}, "nothing after: the source is from 2026-11-21 04:06:05Z to"),

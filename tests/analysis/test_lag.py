@@ -191,7 +191,7 @@ def test_a_condition_that_leaves_no_producers_leaves_no_ages() -> None:
 
 def test_a_condition_on_groups_is_refused_as_it_would_leave_out_producers() -> None:
     where = "group_id = 'order-workers'"
-    with pytest.raises(kdissect.KdissectError, match="say --having \"group_id = 'order-workers'\""):
+    with pytest.raises(kdissect.KdissectError, match="use --having \"group_id = 'order-workers'\""):
         kdissect.analyse("lag", "captures/quickstart.pcapng", where=where, latest=True)
     rows = kdissect.analyse("lag", "captures/quickstart.pcapng", having=where, latest=True)
     assert {row["since"] for row in rows.to_arrow().to_pylist()} == {"produce"}

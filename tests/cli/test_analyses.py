@@ -99,8 +99,10 @@ def test_the_slowest_are_not_grouped(
 ) -> None:
     words = ["latency", quickstart_tables, "--slowest", "3", f"--{option}"]
     assert run([*words, "client" if option == "by" else "1s"]) == 2
-    reason = f"latency: 'slowest' gives single exchanges, '{option}' groups them: say either"
+    reason = (
+        f"latency: 'slowest' gives single exchanges, '{option}' groups them: use one of the two"
+    )
     assert capsys.readouterr().err == f"kdissect: {reason}\n"
     options = {option: ["client"] if option == "by" else 1_000_000_000}
-    with pytest.raises(kdissect.KdissectError, match="say either"):
+    with pytest.raises(kdissect.KdissectError, match="use one of the two"):
         kdissect.analyse("latency", quickstart_tables, slowest=3, **options)

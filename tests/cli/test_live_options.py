@@ -95,7 +95,7 @@ def test_a_wrong_rotation_is_an_error(texts: tuple[str, ...], told: str) -> None
         (["a.pcap", "b.pcap", "--follow"], "--follow wants one file"),
         (["a.pcap", "-"], "a pipe is read by itself"),
         (["a.pcap", "--filter", "tcp"], "--all-ports and --promiscuous are for"),
-        (["-i", "lo", "--rotate", "1h"], "--rotate is about files: say where they go, -o DIR"),
+        (["-i", "lo", "--rotate", "1h"], "--rotate is about files: name their directory, -o DIR"),
         (["-i", "lo", "--disk", "1G"], "--disk is about files"),
         (["-i", "lo", "--payload"], "--payload is about files"),
         (["-i", "lo", "--tables", "nix", "-o", "x"], "no table 'nix'; there are connections,"),

@@ -69,10 +69,10 @@ def test_the_payload_is_shown_when_asked_for() -> None:
     assert shown(has_payload=True)[8:14] == [
         "          - offset: 5",
         "            time_ms: 1700000000000",
-        '            key: 1 bytes "k"',
+        '            key: 1 byte "k"',
         "            value: 2 bytes ff 00",
         "            headers (1)",
-        '              - key: "trace", value: 1 bytes "x"',
+        '              - key: "trace", value: 1 byte "x"',
     ]
 
 

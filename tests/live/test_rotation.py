@@ -177,11 +177,11 @@ def test_files_with_payload_are_readable_by_their_owner_only(tmp_path: Path) -> 
 
 def test_unwritable_directory_error_suggests_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match=r"cannot write tables to .*: Not a directory; say"):
+    with pytest.raises(OutputError, match=r"cannot write tables to .*: Not a directory; use"):
         replay(GROUPS, tmp_path / "file" / "live")
 
 
 def test_tables_of_a_capture_are_not_mixed_with_live_ones(tmp_path: Path) -> None:
     kdissect.write(GROUPS, tmp_path)
-    with pytest.raises(OutputError, match="live tables want a directory of their own"):
+    with pytest.raises(OutputError, match="live tables need a directory of their own"):
         replay(GROUPS, tmp_path)

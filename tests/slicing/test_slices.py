@@ -300,7 +300,7 @@ def test_a_slice_goes_to_stdout_too(tmp_path: Path, capfdbinary: Any) -> None:
     [
         (["-"], "-: a slice is made in three passes, so it needs a file"),
         ([str(QUICKSTART), "--where", "colour = 1"], "colour"),
-        ([str(QUICKSTART), "--context", "1s", "--after", "1s"], "--context is --before and"),
+        ([str(QUICKSTART), "--context", "1s", "--after", "1s"], "--context sets --before and"),
         ([str(CAPTURES / "README.md")], "not a pcap or pcapng file"),
     ],
 )

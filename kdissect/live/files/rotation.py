@@ -86,7 +86,7 @@ class RotatedTables(Listener):
         """Create the run's directory, recover earlier runs, and read topic names."""
         self.watcher = watcher
         if (self.directory / "exchanges.parquet").exists():
-            text = f"{self.directory} has the tables of a capture: live tables want a directory"
+            text = f"{self.directory} has the tables of a capture: live tables need a directory"
             raise OutputError(f"{text} of their own")
         now = watcher.now_ns
         self.run = make_run(self.directory, now, DIRECTORY_MODES[self.is_secret])

@@ -56,9 +56,9 @@ def make_run(directory: Path, now_ns: int, mode: int) -> Run:
     except OSError as error:
         do = "make room" if is_full(error) else "let this user write there"
         text = f"cannot write tables to {directory}: {error.strerror or error}"
-        raise OutputError(f"{text}; say another directory, or {do}") from error
+        raise OutputError(f"{text}; use another directory, or {do}") from error
     if lock < 0:
-        raise OutputError(f"cannot lock {path}: tables of a live capture want a local file system")
+        raise OutputError(f"cannot lock {path}: tables of a live capture need a local file system")
     return Run(path, lock)
 
 
