@@ -220,7 +220,7 @@ def instructions() -> list[str]:
 
 def commands(kept: Kept) -> list[str]:
     """CPU time and peak memory of every command on each drawn capture."""
-    found = kept.get("commands", {})
+    found = dict(sorted(kept.get("commands", {}).items()))
     titles = [
         f"{kind}, seed {one['seed']}, {megabytes(one['bytes'])}" for kind, one in found.items()
     ]
