@@ -17,9 +17,12 @@ EXTRAS = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 def test_the_command_names_the_packages_that_pyproject_declares(
     extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = [
-        f'{requirement}; extra == "{name}"' for name in EXTRAS for requirement in EXTRAS[name]
-    ]
+    declared = []
+    for name in EXTRAS:
+        for requirement in EXTRAS[name]:  # as setuptools writes them
+            package, _, marker = map(str.strip, requirement.partition(";"))
+            marker = f'{marker} and extra == "{name}"' if marker else f'extra == "{name}"'
+            declared.append(f"{package}; {marker}")
     monkeypatch.setattr("kdissect.system.extras.requires", lambda _: ["click>=8.1", *declared])
     assert shlex.split(install_command(extra)) == ["pip", "install", *EXTRAS[extra]]
 
@@ -44,3 +47,16 @@ def test_sources_that_are_not_installed_name_the_extra_of_the_checkout(
 def test_an_extra_has_the_requirements_of_its_own_marker_only() -> None:
     declared = ["a", "b>=2; extra == 'tls'", 'c; extra == "tls-more"', 'd ; extra == "tls"']
     assert packages_of("tls", declared) == ["b>=2", "d"]
+
+
+def test_other_markers_of_a_requirement_stay() -> None:
+    declared = [
+        'a>=1; python_version < "3.14" and extra == "x"',
+        'b; (os_name == "nt" or python_version < "3.12") and extra == "x"',
+        'c; extra == "y"',
+        'd; python_version < "3.14"',
+    ]
+    assert packages_of("x", declared) == [
+        'a>=1; python_version < "3.14"',
+        'b; (os_name == "nt" or python_version < "3.12")',
+    ]

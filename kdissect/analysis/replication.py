@@ -18,8 +18,8 @@ PLACE: Final = ("topic", "partition", "follower")
 
 
 def last_followers(tables: Tables) -> "ir.Table":
-    """Produce exchanges with acks=all: `follower` (broker id) that was waited for last, and
-    `passed_ns`: when it passed, or when it was given up (`is_given_up`).
+    """Produce exchanges with acks=all: `follower` (broker id) that was waited for last, of equals
+    the lowest id, and `passed_ns`: when it passed, or when it was given up (`is_given_up`).
 
     Exchanges without a captured follower have no row.
     """
@@ -33,8 +33,10 @@ def last_followers(tables: Tables) -> "ir.Table":
     waited = rows.filter(rows.is_in_time | rows.is_given_up).mutate(
         passed_ns=rows.is_in_time.ifelse(rows.passed_ns, rows.response_start_ns)
     )
+    last_ns = waited.passed_ns.max().over(group_by="exchange_id")
+    waited = waited.mutate(is_last=waited.passed_ns == last_ns)
     return waited.group_by("exchange_id").aggregate(
-        follower=waited.follower.argmax(waited.passed_ns),
+        follower=waited.follower.min(where=waited.is_last),  # several can be given up at once
         passed_ns=waited.passed_ns.max(),
         is_given_up=waited.is_given_up.any(),
     )

@@ -4,6 +4,7 @@ The command names the packages themselves, as the installed distribution's metad
 So it works for any installation of kdissect: a checkout, a wheel, a container.
 """
 
+import re
 import shlex
 from importlib.metadata import PackageNotFoundError, requires
 
@@ -37,12 +38,13 @@ def install_command(*extras: str) -> str:
 
 
 def packages_of(extra: str, declared: list[str]) -> list[str]:
-    """Requirements of this extra, without their markers."""
+    """Requirements of this extra, without the marker that says so; other markers stay."""
+    of_extra = re.compile(rf"(?:(?P<others>.+) and )?extra == ([\"']){re.escape(extra)}\2")
     found = []
     for requirement in declared:
         name, _, marker = requirement.partition(";")
-        if marker.strip() in (f'extra == "{extra}"', f"extra == '{extra}'"):
-            found.append(name.strip())
+        if match := of_extra.fullmatch(marker.strip()):
+            found.append("; ".join(filter(None, (name.strip(), match["others"]))))
     return found
 
 
