@@ -11,12 +11,13 @@ import pytest
 
 from kdissect.api.writing import write
 from kdissect.cli.program import run
-from kdissect.rules import executor, planned
+from kdissect.rules import executor
 from kdissect.rules.compiled_sql import columns_needed, names, query, whole_query
 from kdissect.rules.context import GROUPED_ROWS
 from kdissect.rules.evidence_rows import ROWS, US, Chosen, Rows
 from kdissect.rules.executor import answers
 from kdissect.rules.finding import Finding
+from kdissect.tables.spilled_tables import KeptTables
 from tests.analysis.made_findings import START_US, judged, seen
 from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of
@@ -76,7 +77,7 @@ def test_counts_beyond_the_engines_memory_are_lower_bounds(
     def fails(_: str) -> str:
         raise duckdb.OutOfMemoryException("no room")
 
-    monkeypatch.setattr(planned, "MOST_ROWS", 0)  # otherwise DuckDB is not queried
+    monkeypatch.setattr(KeptTables, "is_large", True)  # otherwise DuckDB is not queried
     monkeypatch.setattr(executor, "whole_query", fails)
     found = told(capsys, str(logins))
     assert found["numbers"] == {"logins": ROWS + 1, "is_at_least": True}

@@ -187,7 +187,7 @@ def test_the_command_line_takes_key_logs(
     keylog = str(talk.keylog_file(tmp_path))
     assert run(["summary", "--full", str(path)]) == 0
     shown = capsys.readouterr()
-    assert "encrypted: 1 TLS connections; --keylog FILE decrypts them" in shown.out
+    assert "encrypted: 1 TLS connection; --keylog FILE decrypts it" in shown.out
     assert "Try --keylog" in shown.err
     for arguments in (["summary"], ["show"], ["table", "exchanges"]):
         assert run([*arguments, str(path), "--keylog", keylog]) == 0
