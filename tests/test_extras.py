@@ -21,10 +21,12 @@ def test_the_command_names_the_packages_that_pyproject_declares(
     for name in EXTRAS:
         for requirement in EXTRAS[name]:  # as setuptools writes them
             package, _, marker = map(str.strip, requirement.partition(";"))
+            marker = marker.replace("'", '"')
             marker = f'{marker} and extra == "{name}"' if marker else f'extra == "{name}"'
             declared.append(f"{package}; {marker}")
     monkeypatch.setattr("kdissect.system.extras.requires", lambda _: ["click>=8.1", *declared])
-    assert shlex.split(install_command(extra)) == ["pip", "install", *EXTRAS[extra]]
+    needed = [requirement.replace("'", '"') for requirement in EXTRAS[extra]]
+    assert shlex.split(install_command(extra)) == ["pip", "install", *needed]
 
 
 def test_the_error_is_one_line_with_feature_extra_and_command(

@@ -223,7 +223,7 @@ def explain(error: click.ClickException) -> None:
         )
     shown = io.StringIO()
     error.show(shown)
-    text = A_NUMBER.join(shown.getvalue().split(OF_CLICK))
+    text = shown.getvalue().replace(OF_CLICK, A_NUMBER)
     click.echo(escaped(text, keep_lines=True), nl=False, err=True)
 
 

@@ -1,4 +1,4 @@
-"""Axes of a notebook's size, and what every chart needs of them."""
+"""Axes of a notebook's size, and helpers of all charts."""
 
 from typing import TYPE_CHECKING, Any, Final
 

@@ -33,7 +33,7 @@ def clients_of(rows: Rows) -> str:
 
 
 def up_to(rows: Rows) -> str:
-    """What stands before the largest number of rows, if there are several."""
+    """Qualifier of a maximum over rows: "up to ", or "" where there is one row."""
     return "up to " if len(rows) > 1 else ""
 
 

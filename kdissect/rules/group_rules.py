@@ -153,7 +153,7 @@ def waits(seen: Context) -> Iterator[Finding]:
     """Members that waited in a rebalance of a group whose assignments were not captured."""
     known = by_group(seen, lambda row: is_long(row) or is_lost(row) or row["cause"] == MAX_POLL)
     for one in seen.signs.rejoins.waits():
-        group, times = named(one.group), len(one.generations)
+        group, times = named(one.group), one.rebalances
         if group in known:
             continue
         text = f"Members of group {group} waited up to {duration(one.waited_ns)} for the others in "

@@ -352,18 +352,18 @@ def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator
 
 
 def _held_up_text(id_: str, rows: Chosen, worst: Row) -> str:
+    is_network = id_ == "network-makes-p99"
+    is_compared = worst["untroubled_p99_ns"] is not None
     held = counted(number(worst, "troubled"), "exchange")
-    who = f" of {client_of(worst)}" if len(rows) > 1 else ""
-    text = f"up to {share(share_of(worst), 1)} of p99 of {clients_of(rows)}: "
-    text += f"{duration(worst['time_p99_ns'])}{who}, "
-    if worst["untroubled_p99_ns"] is None:
-        text = f"{text.removeprefix('up to ')}windows were full for "
-        text += f"{duration(worst['zero_window_ns'])} during all {held}"
-        return f"A receiver that does not read accounts for {text}"
-    text += f"{duration(worst['untroubled_p99_ns'])} without the {held} with "
-    if id_ == "network-makes-p99":
-        return f"The network accounts for {text}retransmissions or full windows"
-    return f"A receiver that does not read accounts for {text}full windows"
+    text = "The network" if is_network else "A receiver that does not read"
+    text += f" accounts for {'up to ' if is_compared else ''}{share(share_of(worst), 1)} of p99 of "
+    text += f"{clients_of(rows)}: {duration(worst['time_p99_ns'])}"
+    text += f" of {client_of(worst)}, " if len(rows) > 1 else ", "
+    if not is_compared:
+        full = duration(worst["zero_window_ns"])
+        return f"{text}windows were full for {full} during all {held}"
+    cause = "retransmissions or full windows" if is_network else "full windows"
+    return f"{text}{duration(worst['untroubled_p99_ns'])} without the {held} with {cause}"
 
 
 def share_of(row: Row) -> float:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.summary.arrow_columns import has_text, has_word, integers, is_set, texts
 
-MOST: Final = 10_000  # members
+MOST: Final = 10_000  # members; rebalances
 EAGER: Final = frozenset(("range", "roundrobin", "sticky"))
 TOLD: Final = "REBALANCE_IN_PROGRESS"
 WAIT_NS: Final = SECOND_NS
@@ -26,16 +26,17 @@ class Wait(NamedTuple):
     protocol: str
     waited_ns: int
     first_ns: int
-    generations: frozenset[int]  # in which a member waited so long
+    rebalances: int  # in which a member waited so long
 
 
 class Rejoins:
     """Collects the waits by group; constant memory."""
 
     def __init__(self) -> None:
-        # Group and member → when it joined again, or None while it is only told.
+        # Group and member → when it joined again, or None while it has only been told.
         self._told: dict[tuple[str, str], int | None] = {}
         self._waits: dict[str, Wait] = {}
+        self._counted: set[tuple[str, int]] = set()  # group and generation
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Look at the events of classic groups in the order in which they were sent."""
@@ -56,19 +57,19 @@ class Rejoins:
             elif event == "join" and key in self._told:
                 self._told[key] = time_ns if protocol in EAGER else None
             elif event == "sync" and (joined_ns := self._told.pop(key, None)) is not None:
-                wait = Wait(group, client, protocol, time_ns - joined_ns, joined_ns,
-                            frozenset((int(generations[row]),)))  # fmt: skip
-                self._take(wait)
+                wait = Wait(group, client, protocol, time_ns - joined_ns, joined_ns, 1)
+                self._take(wait, int(generations[row]))
 
-    def _take(self, wait: Wait) -> None:
-        if wait.waited_ns < WAIT_NS:
+    def _take(self, wait: Wait, generation: int) -> None:
+        if wait.waited_ns < WAIT_NS or len(self._counted) >= MOST:
             return
-        known = self._waits.get(wait.group)
-        if known is not None:
-            generations = known.generations | wait.generations
-            first_ns = min(known.first_ns, wait.first_ns)
-            longest = max(known, wait, key=lambda one: one.waited_ns)
-            wait = longest._replace(generations=generations, first_ns=first_ns)
+        is_new = (wait.group, generation) not in self._counted
+        self._counted.add((wait.group, generation))
+        if (known := self._waits.get(wait.group)) is not None:
+            wait = max(known, wait, key=lambda one: one.waited_ns)._replace(
+                first_ns=min(known.first_ns, wait.first_ns),
+                rebalances=known.rebalances + is_new,
+            )
         self._waits[wait.group] = wait
 
     def waits(self) -> list[Wait]:

@@ -50,4 +50,6 @@ def packages_of(extra: str, declared: list[str]) -> list[str]:
 
 def _quoted(requirement: str) -> str:
     quoted = shlex.quote(requirement)
-    return f'"{requirement}"' if quoted != requirement else requirement
+    if quoted == requirement or '"' in requirement:
+        return quoted
+    return f'"{requirement}"'

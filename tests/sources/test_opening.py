@@ -159,7 +159,7 @@ def test_missing_permission_error_explains_how_to_capture(through: str) -> None:
         " or in a systemd unit with AmbientCapabilities=CAP_NET_RAW, or let all programs of this"
         " Python do it: sudo setcap cap_net_raw+ep"
     )
-    # The user nobody may not follow all links to it.
+    # An unprivileged user cannot resolve all symbolic links to it.
     assert Path(interpreter.rstrip()).resolve() == Path(sys.executable).resolve()
     assert issubclass(CapturePermissionError, CaptureError)
 

@@ -243,8 +243,8 @@ def ranged(values: Array) -> tuple[Array, int]:
         lowest, highest = int(values.min()), int(values.max())
         if highest - lowest < WIDE:
             return values - lowest, highest - lowest + 1
-    distinct, codes = distinct_codes(values)
-    return codes, len(distinct)
+    numbers, codes = distinct_codes(values)
+    return codes, len(numbers)
 
 
 def distinct(values: Array) -> Array:
@@ -261,14 +261,14 @@ def distinct_codes(values: Array) -> tuple[Array, Array]:
     if values.dtype == CODE:
         values = values.astype(np.int64)
     if len(values) < MANY or values.dtype != np.int64:
-        distinct, codes = np.unique(values, return_inverse=True)
-        return distinct, codes
+        numbers, codes = np.unique(values, return_inverse=True)
+        return numbers, codes
     packed = pa.py_buffer(np.ascontiguousarray(values))
     encoded = pa.Array.from_buffers(pa.int64(), len(values), [None, packed]).dictionary_encode()
     codes = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(values))
     words = encoded.dictionary
-    distinct = np.frombuffer(words.buffers()[1], np.int64, len(words) + words.offset)
-    return distinct[words.offset :], codes.astype(np.int64)
+    numbers = np.frombuffer(words.buffers()[1], np.int64, len(words) + words.offset)
+    return numbers[words.offset :], codes.astype(np.int64)
 
 
 def combined(columns: Sequence[Column], count: int) -> tuple[Array, int]:
@@ -286,5 +286,5 @@ def combined(columns: Sequence[Column], count: int) -> tuple[Array, int]:
 
 
 def _few(codes: Array) -> tuple[Array, int]:
-    distinct, found = distinct_codes(codes)
-    return found, len(distinct)
+    numbers, found = distinct_codes(codes)
+    return found, len(numbers)
