@@ -34,6 +34,7 @@ def observed(*arguments: str) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode in (0, 1), done.stderr
+    assert done.stdout, done.stderr  # a session that failed has code 1, too
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
