@@ -109,9 +109,10 @@ KINDS: Final = {
     ),
     "session-timeout": Kind(
         "a group lost a member that did not leave; or a client sent nothing to its coordinator for "
-        "6 s or longer, and was refused as an unknown member then",
-        "Check why it was silent: killed, paused, or disconnected; session.timeout.ms is how "
-        "long its partitions stalled.",
+        "6 s or longer (10 s with the consumer protocol), and was refused as an unknown member "
+        "then",
+        "Check why it was silent: killed, paused, or disconnected; session.timeout.ms (of the "
+        "client, or with KIP-848 of the group) is how long its partitions stalled.",
         "rebalances",
     ),
     "max-poll-exceeded": Kind(
@@ -216,6 +217,14 @@ KINDS: Final = {
         "longer, or members of an eager assignor waited so long for others after they had been "
         "told to join again; a notice where it was less than 5 s, once or twice",
         "Use cooperative assignors and static members, or the consumer protocol (KIP-848).",
+        "rebalances",
+    ),
+    "member-fenced": Kind(
+        "a coordinator refused a heartbeat of the consumer or streams protocol (KIP-848, 1071) as "
+        "FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID, the member joined again, and was assigned no "
+        "partitions for 1 s or longer; a notice where it was less than 5 s, once or twice",
+        "See what the member sent before: a silence (paused, disconnected), or an old epoch. It "
+        "waits until the others have given up what it is assigned.",
         "rebalances",
     ),
     "client-breaks-on-4.0": Kind(

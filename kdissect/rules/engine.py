@@ -45,6 +45,7 @@ EXPLAINED: Final = {
     # Batches that were on their way when their transaction was aborted.
     "transactions-abort": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"),
     "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
+    "member-fenced": ("FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
     "coordinator-moved": (
         "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
     ),
@@ -61,6 +62,8 @@ REBALANCES: Final = (
     "session-timeout", "max-poll-exceeded", "rebalance-storm", "rebalance-stops-group",
     "static-member-restart",
 )  # fmt: skip
+# Consequences of other findings about the same group.
+OF_ONE_GROUP: Final = ("rebalance-stops-group", "member-fenced")
 # Of brokers, in which they forget members.
 SILENCES: Final = ("broker-stalls", "failover-blackout", "coordinator-moved")
 # TLS on one side of a connection.
@@ -205,7 +208,7 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
     """Return whether a finding is the consequence of another one."""
     ids = {one.id for one in found}
     causes = SYMPTOMS.get(finding.id, ())
-    if finding.id == "rebalance-stops-group":
+    if finding.id in OF_ONE_GROUP:
         return any(
             one.id in REBALANCES and one.id != finding.id
             and one.concerns["group"] == finding.concerns["group"]

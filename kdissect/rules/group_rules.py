@@ -9,6 +9,7 @@ from kdissect.rules.context import Context, Wanted, number, time_ns
 from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import client_of, clients_of, listed, named, their
+from kdissect.rules.rejoins import Wait
 from kdissect.text.human import agreeing, count, counted, duration, share
 
 TIMEOUT: Final = "session timeout"
@@ -156,20 +157,34 @@ def waits(seen: Context) -> Iterator[Finding]:
         group, times = named(one.group), one.rebalances
         if group in known:
             continue
-        text = f"Members of group {group} waited up to {duration(one.waited_ns)} for the others in "
-        text += f"{counted(times, 'rebalance')}, longest {named(one.client)}: they had joined "
-        text += f"again, and held no partitions ({named(one.protocol)} assigns all anew)"
         is_usual = one.waited_ns < LONG_STOP_NS and times < OFTEN
         yield Finding(
-            "rebalance-stops-group",
+            "member-fenced" if one.refused else "rebalance-stops-group",
             NOTICE if is_usual else WARNING,
-            text,
+            _fenced(one) if one.refused else _waited(one),
             {"waited_ns": one.waited_ns, "rebalances": times},
             {"group": group, "clients": [one.client]},
             one.first_ns,
             one.first_ns + one.waited_ns,
             shown_by=MEMBERS_OF_GROUPS,
         )
+
+
+def _waited(one: Wait) -> str:
+    """The members of a classic group that waited."""
+    text = f"Members of group {named(one.group)} waited up to {duration(one.waited_ns)} for the "
+    text += f"others in {counted(one.rebalances, 'rebalance')}, longest {named(one.client)}: they "
+    return (
+        f"{text}had joined again, and held no partitions ({named(one.protocol)} assigns all anew)"
+    )
+
+
+def _fenced(one: Wait) -> str:
+    """The members of a group of the new protocols that were refused."""
+    often = f"{counted(one.rebalances, 'time')}, up to " if one.rebalances > 1 else ""
+    text = f"Members of group {named(one.group)} held no partitions for {often}"
+    text += f"{duration(one.waited_ns)}, longest {named(one.client)}: it had been refused "
+    return f"{text}({one.refused}), joined again, and was assigned none until then"
 
 
 def is_long(row: Row) -> bool:

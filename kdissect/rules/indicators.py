@@ -97,6 +97,7 @@ class Indicators:
         elif table == "members":
             self.members += batch.num_rows
             self.rejoins.add(batch)
+            self.expelled.add_members(batch)
         elif table == "problems":
             self._add_problems(batch)
         elif table == "batches":
@@ -163,6 +164,7 @@ class Indicators:
     def _add_exchanges(self, batch: pa.RecordBatch) -> None:
         self.coordinators.add_exchanges(batch)
         self.expelled.add(batch)
+        self.rejoins.add_exchanges(batch)
         self._add_young(batch)
         if len(self._at_work) < MOST_LOOKERS:
             self._add_lookers(batch)

@@ -5,6 +5,7 @@ Where a finding is about clients, one client id is at two addresses that differ.
 
 from collections.abc import Callable
 from typing import Any, Final
+from uuid import UUID
 
 from tests.analysis.taps import Talk, Tap
 from tests.messages.record_builders import make_batch, make_record
@@ -200,6 +201,29 @@ def rejoin(tap: Tap, waits_ms: float, protocol: str = "range", told: int = 27) -
     led = {"generation_id": 3, "leader": "n", "member_id": "m", "protocol_name": protocol}
     talk.call(100, waits_ms - 2, "JoinGroup", 4, join, led)
     talk.call(100 + waits_ms, 5, "SyncGroup", 2, own | {"generation_id": 3})
+
+
+@of("member-fenced")
+def fenced(tap: Tap) -> None:
+    rejoin_newly(tap, 2_400)
+
+
+def rejoin_newly(
+    tap: Tap, waits_ms: float, refused: int = 110, api: str = "ConsumerGroupHeartbeat",
+    is_assigned: bool = False,
+) -> None:  # fmt: skip
+    """A member of a new protocol is refused, joins with epoch 0 and waits for an assignment."""
+    talk = Talk(tap, "reader", 1)
+    own = {"group_id": "crew", "member_id": "m"}
+    some = {"topic_partitions": [{"topic_id": UUID(int=7), "partitions": [0, 2]}]}
+    none: Values = {"topic_partitions": []}
+    beats = (
+        (50, {"member_epoch": 4}, {"error_code": refused}),
+        (100, {"member_epoch": 0}, {"assignment": some if is_assigned else none}),
+        (100 + waits_ms, {"member_epoch": 6}, {"assignment": some}),
+    )
+    for at_ms, asked, told in beats:
+        talk.call(at_ms, 2, api, 0, own | asked, {"member_id": "m", "member_epoch": 6} | told)
 
 
 @of("messages-undecoded")

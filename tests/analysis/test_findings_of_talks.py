@@ -7,7 +7,7 @@ import pytest
 
 import kdissect
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from tests.analysis.made_incidents import rejoin
+from tests.analysis.made_incidents import rejoin, rejoin_newly
 from tests.analysis.taps import MS, Talk, Tap
 from tests.messages.record_builders import make_batch, make_record
 
@@ -286,3 +286,65 @@ def test_a_member_that_was_told_to_rejoin_waited_for_the_others(
             "Members of group crew waited up to 2.4 s for the others in 1 rebalance, longest "
             "reader: they had joined again, and held no partitions (range assigns all anew)"
         )
+
+
+CONSUMER = "ConsumerGroupHeartbeat"
+UNKNOWN_MEMBER, FENCED_EPOCH = 25, 110
+
+
+@pytest.mark.parametrize(
+    ("waits_ms", "refused", "how", "severity"),
+    [
+        (2_400, FENCED_EPOCH, {}, NOTICE),
+        (5_400, UNKNOWN_MEMBER, {}, WARNING),
+        (900, FENCED_EPOCH, {}, ""),
+        (5_400, 0, {}, ""),  # it may be new
+        (5_400, FENCED_EPOCH, {"is_assigned": True}, ""),  # by the response to its join
+        (5_400, FENCED_EPOCH, {"api": "ShareGroupHeartbeat"}, ""),  # the others share its records
+    ],
+)
+def test_a_fenced_member_has_no_partitions_until_it_is_assigned_some(
+    waits_ms: float, refused: int, how: dict[str, Any], severity: str, tmp_path: Path
+) -> None:
+    tap = Tap()
+    rejoin_newly(tap, waits_ms, refused, **how)
+    found = tap.findings(tmp_path)
+    assert "rebalance-stops-group" not in found
+    assert (found["member-fenced"].severity if "member-fenced" in found else "") == severity
+    if severity == NOTICE:
+        assert found["member-fenced"].text == (
+            "Members of group crew held no partitions for 2.4 s, longest reader: it had been "
+            "refused (FENCED_MEMBER_EPOCH), joined again, and was assigned none until then"
+        )
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "error", "epoch", "is_told"),
+    [
+        (12_000, UNKNOWN_MEMBER, 4, True),
+        (8_000, UNKNOWN_MEMBER, 4, False),  # less than two intervals between heartbeats
+        (12_000, FENCED_EPOCH, 4, False),  # the coordinator has it, at another epoch
+        (12_000, UNKNOWN_MEMBER, -1, False),  # it had left
+        (12_000, UNKNOWN_MEMBER, -2, False),  # a static member that was going to return
+    ],
+)
+def test_a_silent_member_of_the_consumer_protocol_was_lost_when_it_is_unknown_afterwards(
+    silent_ms: float, error: int, epoch: int, is_told: bool, tmp_path: Path
+) -> None:
+    tap = Tap()
+    talk = Talk(tap, "clerk", 1)
+    own = {"group_id": "crew", "member_id": "m"}
+    for at_ms, sent in ((100, 4), (5_100, epoch)):
+        asked = own | {"member_epoch": sent}
+        talk.call(at_ms, 2, CONSUMER, 0, asked, {"member_id": "m", "member_epoch": sent})
+    told = {"member_id": None, "error_code": error}
+    talk.call(5_100 + silent_ms, 2, CONSUMER, 0, own | {"member_epoch": 4}, told)
+    found = tap.findings(tmp_path)
+    assert ("session-timeout" in found) is is_told
+    if is_told:
+        assert found["session-timeout"].text == (
+            "Group crew lost clerk to a session timeout: it sent nothing to the coordinator for "
+            "12 s, which then no longer knew it as a member"
+        )
+    elif error == FENCED_EPOCH:
+        assert "error-FENCED_MEMBER_EPOCH" in found

@@ -253,6 +253,19 @@ def wait(told: Told) -> Fragments:
     yield f" in {counted(len(generations), 'rebalance')}, "
 
 
+@of("member-fenced")
+def fenced(told: Told) -> Fragments:
+    """From the join of a member that was refused to the response that assigns it partitions."""
+    joined = {}
+    longest = timedelta()
+    for row in sorted(told.rows(), key=lambda row: row["time"]):
+        if row["event"] == "join":
+            joined[row["member_id"]] = row["time"]
+        elif row["event"] == "assign" and row["member_id"] in joined:
+            longest = max(longest, row["time"] - joined.pop(row["member_id"]))
+    yield f"held no partitions for {duration(longest // timedelta(microseconds=1) * 1_000)}, "
+
+
 def stall(times: int, stopped_ns: int) -> Fragments:
     if times > 1:
         yield f", {count(times)} times"
