@@ -10,6 +10,7 @@ from kdissect.text.human import counted, counted_of, share, size
 LOST: Final = 0.001  # minimum share of the payload that is reported
 MUCH: Final = 0.01
 SILENT: Final = "none"  # protocol of connections without payload
+WORDS: Final = {SILENT: "without data", "unknown": "of unknown protocol"}
 ENCRYPTED: Final = 0.1
 RESYNC: Final = "resync"  # kind of problems: bytes before a frame
 BEGUN: Final = "until the first frame was found"
@@ -100,8 +101,7 @@ def nothing(seen: Context) -> Iterator[Finding]:
     if seen.summary.totals.exchanges or seen.summary.balance.get("encrypted_connections"):
         return
     others = ", ".join(
-        f"{counted(row.connections, 'connection')} "
-        + (f"of {row.protocol}" if row.protocol != SILENT else "without data")
+        f"{counted(row.connections, 'connection')} {WORDS.get(row.protocol, f'of {row.protocol}')}"
         for row in seen.summary.others
     )
     yield Finding(

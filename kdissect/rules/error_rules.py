@@ -149,10 +149,11 @@ def replicas(seen: Context) -> Iterator[Finding]:
     longest = blackouts.largest("blackout_ns")
     until = f", for up to {duration(longest)}" if longest else ""
     open_ = blackouts.total("unfinished")
+    names = dict.fromkeys(str(row["error"]) for row in rows)
     yield Finding(
         "replicas-missing",
         PROBLEM,
-        f"Too few replicas were in sync: {rows[0]['error']} "
+        f"Too few replicas were in sync: {' and '.join(names)} "
         f"{counted(rows.total('exchanges'), 'time')} to {clients_of(rows)}{until}"
         + (f"; {counted(open_, 'partition')} until the capture's end" if open_ else ""),
         {"errors": rows.total("errors"), "blackout_ns": longest, "unfinished": open_},

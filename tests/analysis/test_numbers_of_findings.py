@@ -412,11 +412,14 @@ def failover(told: Told) -> Fragments:
 
 @of("replicas-missing")
 def replicas(told: Told) -> Fragments:
-    errors = [
-        row for row in told.rows("errors") if row["error"] and row["error"] in told.finding.text
-    ]
+    named = set(re.findall(r"NOT_ENOUGH_REPLICAS\w*", told.finding.text))
+    errors = [row for row in told.rows("errors") if row["error"] in named]
     yield f" {counted(total(errors, 'exchanges'), 'time')} to "
-    yield f"for up to {duration(largest(told.rows(), 'blackout_ns'))}"
+    rows = [row for row in told.rows() if row["cause"] in named]
+    if longest := largest(rows, "blackout_ns"):
+        yield f"for up to {duration(longest)}"
+    if unfinished := sum(row["blackout_ns"] is None for row in rows):
+        yield f"; {counted(unfinished, 'partition')} until the capture's end"
 
 
 @of("authentication-fails")
@@ -454,7 +457,7 @@ def unread(told: Told) -> Fragments:
     rows = told.table("connections")
     if told.finding.id == "no-kafka":
         for number, name in re.findall(r"(\d+) connections? of ([\w/-]+)", told.finding.text):
-            assert int(number) == sum(row["protocol"] == name for row in rows), name
+            assert int(number) == sum((row["protocol"] or "unknown") == name for row in rows), name
         yield ""
         return
     yield f"of {counted(len(rows), 'connection')} ("
