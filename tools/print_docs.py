@@ -35,6 +35,7 @@ TWINS = {
     "tables": ("kdissect.tables.schemas.TABLES", "one-table"),
     "sql": ("kdissect.api.querying.query", "sql"),
     "completion": ("kdissect.cli.program.program", "the-command-line"),
+    "report": ("kdissect.report.writing.write_report", "a-report"),
     "compare": ("kdissect.compare", "two-captures-compared"),
     "live": ("kdissect.watch", "live"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),

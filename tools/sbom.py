@@ -2,11 +2,13 @@
 
 Installs the wheel into a new environment, and the tools of release/requirements.txt, whose hashes
 are checked, into another. Writes WHEEL's name with .cdx.json: every package that `pip install
-kdissect` brings, with versions and licences, as CycloneDX. `--audit` asks for known vulnerabilities
-of them, which takes PyPI's own index, and exits 1 when there is one.
+kdissect` brings, and the plot library in it, with versions and licences, as CycloneDX. `--audit`
+asks for known vulnerabilities of the packages, which takes PyPI's own index, and exits 1 when there
+is one.
 """
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -14,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Final
+
+from tools.report_page import library
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 UV: Final = (sys.executable, "-m", "uv", "--quiet")
@@ -47,6 +51,24 @@ def installed(python: Path) -> list[str]:
     return sorted(named(one) for one in listed)
 
 
+def add_bundled(document: Path) -> None:
+    """Add what the package contains and no package of Python names: the plot library of reports."""
+    found = json.loads(document.read_text(encoding="utf-8"))
+    content = (ROOT / "kdissect" / "report" / "vendor" / "echarts.min.js").read_bytes()
+    found["components"].append(
+        {
+            "bom-ref": f"pkg:npm/{library.PACKAGE}@{library.VERSION}",
+            "type": "library",
+            "name": library.PACKAGE,
+            "version": library.VERSION,
+            "purl": f"pkg:npm/{library.PACKAGE}@{library.VERSION}",
+            "licenses": [{"license": {"id": "Apache-2.0", "acknowledgement": "declared"}}],
+            "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}],
+        }
+    )
+    document.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -67,6 +89,7 @@ def main() -> int:
         )  # fmt: skip
         if components(document) != installed(python):
             sys.exit(f"{document.name} is not what is installed: {installed(python)}")
+        add_bundled(document)
         print(f"{document.name}: {len(components(document))} packages")
         if not arguments.audit:
             return 0

@@ -3,7 +3,7 @@
 No engine is queried when the counters show that no rule would find anything.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from kdissect.tables.spilled_tables import KeptTables
 
 # Tables that the rules need beside those counted.
 TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
+NO_COLUMNS: Final[Mapping[str, Sequence[str]]] = {}
 
 
 def tables_of(has_findings: bool) -> tuple[str, ...]:
@@ -33,12 +34,21 @@ def tables_of(has_findings: bool) -> tuple[str, ...]:
 
 
 class SummaryPage:
-    """Collects the batches of a pass; a context manager. `has_findings` False only counts."""
+    """Collects the batches of a pass; a context manager. `has_findings` False only counts.
 
-    def __init__(self, has_findings: bool = True) -> None:
+    `more` are columns to keep beside those that findings need.
+    """
+
+    def __init__(
+        self, has_findings: bool = True, more: Mapping[str, Sequence[str]] = NO_COLUMNS
+    ) -> None:
         self.summariser = Summariser()
         self.signs = Indicators()
-        self.kept = KeptTables(columns_needed() if has_findings else {})
+        needed = columns_needed() if has_findings else {}
+        self.kept = KeptTables({
+            table: [*dict.fromkeys((*needed.get(table, ()), *more.get(table, ())))]
+            for table in {**needed, **more}
+        })  # fmt: skip
         self.trouble = ""
 
     def __enter__(self) -> "SummaryPage":

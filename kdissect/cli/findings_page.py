@@ -1,11 +1,11 @@
-"""Findings as lines of the summary page, and as JSON."""
+"""Findings as lines of the summary page."""
 
-import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kdissect.cli.terminal import UNLIMITED, styled
 from kdissect.rules.finding import Finding
+from kdissect.rules.finding_data import command_line
 from kdissect.text.escape import escaped
 from kdissect.text.grid import folded
 from kdissect.text.human import time
@@ -38,26 +38,6 @@ def finding_lines(
     return lines
 
 
-def command_line(command: str, files: Sequence[str], options: Sequence[str] = ()) -> str:
-    """The command with files and the options of reading, quoted for a shell.
-
-    >>> command_line("kdissect slowest --of work", ["a b.pcap", "-"], ["--port", "9192"])
-    "kdissect slowest 'a b.pcap' - --of work --port 9192"
-    """
-    name, dashes, own = command.partition(" --")
-    words = [name, *map(argument, files)]
-    return " ".join(words) + dashes + own + "".join(f" {shlex.quote(one)}" for one in options)
-
-
-def argument(file: str) -> str:
-    """A file name quoted for a shell, to be copied into a command.
-
-    >>> argument("a[1].pcap"), argument("-a"), argument("-")
-    ("'a[1].pcap'", './-a', '-')
-    """
-    return shlex.quote(f"./{file}" if file.startswith("-") and file != "-" else file)
-
-
 def _style(one: Finding) -> str:
     return "bold" if one.severity == "problem" else ""
 
@@ -69,24 +49,3 @@ def _where(one: Finding) -> str:
     if one.packet is not None:
         details.append(f"packet {one.packet}")
     return f"[{'; '.join(details)}]"
-
-
-def finding_data(
-    one: Finding, files: Sequence[str] = (), options: Sequence[str] = ()
-) -> dict[str, Any]:
-    """A finding as JSON data; times are ISO 8601, the command has its files."""
-    return {
-        "id": one.id,
-        "severity": one.severity,
-        "text": one.text,
-        "numbers": dict(one.numbers),
-        "concerns": dict(one.concerns),
-        "first_time": _iso(one.first_time_ns),
-        "last_time": _iso(one.last_time_ns),
-        "packet": one.packet,
-        "command": command_line(one.command, files, options) if one.command else "",
-    }
-
-
-def _iso(ns: int | None) -> str | None:
-    return None if ns is None else time(ns).replace(" ", "T")

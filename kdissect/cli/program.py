@@ -45,6 +45,7 @@ ANALYSES: Final = "analyses"  # the module of all commands listed in `kdissect.a
 LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start here": {
         "summary": ("summary", "What is slow, what fails, and why (the default)."),
+        "report": ("report", "One HTML page: findings, plots, tables."),
         "compare": ("compare", "What changed between two captures or times?"),
         "upgrade": (ANALYSES, "Which clients break on another Kafka release?"),
     },

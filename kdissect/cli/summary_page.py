@@ -5,21 +5,22 @@ Longer than other modules: sections of the page in their order.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import IO, Final, NamedTuple
 
 from rich.cells import cell_len
 
 from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
+from kdissect.api.summary_data import summary_data
 from kdissect.cli.documents import head
-from kdissect.cli.findings_page import command_line, finding_data, finding_lines
+from kdissect.cli.findings_page import finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
 from kdissect.cli.terminal import UNLIMITED, height, styled, width, write_page
 from kdissect.rules.finding import Finding
+from kdissect.rules.finding_data import command_line
 from kdissect.text.escape import escaped, json_safe
 from kdissect.text.grid import Column, Grid, folded
-from kdissect.text.human import count, counted, cut, cut_all, duration, share, size, time
+from kdissect.text.human import count, counted, cut, duration, share, size, time
 
 BUSIEST: Final = 5  # APIs of the page without --full
 FEWEST: Final = 3  # findings of the page without --full, at any height
@@ -47,12 +48,7 @@ def print_json(
     summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str], asked: Asked
 ) -> None:
     """Print findings and summary as one JSON object; times are ISO 8601."""
-    findings = [finding_data(one, asked.files, asked.options) for one in found]
-    content = {**head("summary"), "findings": findings, **cut_all(asdict(summary))}
-    totals = content["totals"]
-    for name in ("first_time", "last_time"):
-        ns = totals.pop(f"{name}_ns")
-        totals[name] = None if ns is None else time(ns).replace(" ", "T")
+    content = {**head("summary"), **summary_data(summary, found, asked.files, asked.options)}
     content["is_interrupted"] = is_interrupted
     file.write(json_safe(json.dumps(content, indent=2, ensure_ascii=False)))
     file.write("\n")

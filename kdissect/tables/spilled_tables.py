@@ -25,6 +25,7 @@ KEPT_BYTES: Final = 8_000_000
 GROUP_BYTES: Final = 4_000_000
 # Rows of all tables in streams, about 150 bytes each.
 STREAMED_ROWS: Final = 1_000_000
+FROM_FILE: Final = 1 << 14  # rows of a batch that is read from a Parquet file
 
 
 class KeptTables:
@@ -46,6 +47,7 @@ class KeptTables:
         self.made: Path | None = None
         self.streams: Streams | None = None
         self.output: ParquetDirectory | None = None
+        self.is_closed = False
 
     def __enter__(self) -> "KeptTables":
         return self
@@ -87,10 +89,25 @@ class KeptTables:
             if name == table:
                 yield batch.column(column)
 
+    def rows_of(self, table: str) -> Iterator[pa.RecordBatch]:
+        """All rows of a table, a batch at a time; no batch can be added afterwards."""
+        if self.output is not None:
+            from pyarrow.parquet import ParquetFile
+
+            with ParquetFile(self.files() / f"{table}.parquet") as file:
+                yield from file.iter_batches(batch_size=FROM_FILE)
+        elif self.streams is not None:
+            yield from self.streams.read_all(table)
+        for name, batch in self.waiting:
+            if name == table:
+                yield batch
+
     def files(self) -> Path:
         """Return the directory, with a Parquet file for every table, and add no batch any more."""
         output = self._parquet()
-        output.__exit__(None, None, None)
+        if not self.is_closed:
+            output.__exit__(None, None, None)
+            self.is_closed = True
         return output.directory
 
     def _wait(self, table: str, batch: pa.RecordBatch) -> None:

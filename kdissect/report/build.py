@@ -1,0 +1,168 @@
+"""The data of a page, from the rows that a summary pass has kept."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from kdissect.analysis.summary.arrow_columns import integers
+from kdissect.analysis.summary.counters import ExchangeColumns
+from kdissect.analysis.summary.summary import Summary
+from kdissect.report.axis import MS, Axis, axis_of
+from kdissect.report.connections import SHOWN, TEXTS, Connections
+from kdissect.report.edges import Pairs
+from kdissect.report.ends import Ends
+from kdissect.report.evidence import EXAMINED, evidence_of
+from kdissect.report.heat import EVERY, HeatMap, part_values
+from kdissect.report.losses import Losses
+from kdissect.report.rows import Exchanges, shown
+from kdissect.report.sequences import sequences_of
+from kdissect.report.tables import OF_EDGES, OF_SUMMARY, connection_columns, table
+from kdissect.report.timeline import Timeline
+from kdissect.report.topics import topics_of_exchanges
+from kdissect.rules.finding import Finding
+from kdissect.tables.spilled_tables import KeptTables
+from kdissect.text.human import counted
+
+HEAT_BINS: Final = 150
+MAPPED: Final = 10  # names of each dimension with a heat map of their own
+
+
+class Scan:
+    """All that is made of the kept rows, in one scan of each table."""
+
+    def __init__(self, kept: KeptTables, summary: Summary) -> None:
+        self.kept = kept
+        self.ends = Ends(kept.rows_of("connections"))
+        self.topics = topics_of_exchanges(kept.rows_of("partitions"))
+        first, last = summary.totals.first_time_ns or 0, summary.totals.last_time_ns or 0
+        self.axis = axis_of(first, last)
+        self.timeline = Timeline(self.axis)
+        self.losses = Losses(self.axis)
+        self.connections = Connections()
+        self.heat = HeatMap(axis_of(first, last, HEAT_BINS), self._mapped(summary))
+        self.pairs = {name: Pairs() for name in OF_EDGES}
+
+    def run(self, evidence: Sequence[Any]) -> None:
+        """Scan all tables; `evidence` looks at each batch, too."""
+        for batch in self.kept.rows_of("connections"):
+            self.connections.add(batch)
+        for batch in self.kept.rows_of("problems"):
+            self.losses.add(batch)
+        for rows in self.exchanges():
+            self._add(rows)
+            for one in evidence:
+                one.add(rows)
+
+    def exchanges(self) -> Iterator[Exchanges]:
+        """The kept exchanges, a batch at a time."""
+        for batch in self.kept.rows_of("exchanges"):
+            if batch.num_rows:
+                yield Exchanges(batch, self.ends)
+
+    def _mapped(self, summary: Summary) -> dict[str, list[str]]:
+        return {
+            EVERY: [],
+            "api": [row.api for row in summary.apis[:MAPPED] if row.api_key >= 0],
+            "client": [row.client_id for row in summary.clients[:MAPPED]],
+            "broker": self.ends.brokers[1 : MAPPED + 1],
+            "topic": [row.topic for row in summary.topics[:MAPPED]],
+        }
+
+    def _add(self, rows: Exchanges) -> None:
+        self.timeline.add(rows.batch, rows.starts)
+        columns = ExchangeColumns(rows.batch)
+        parts = part_values(rows.batch, columns.latency >= 0)
+        self.heat.add(EVERY, np.zeros(len(rows.starts), np.int64), rows.starts, parts)
+        for by, column in (("api", "api"), ("client", "client_id"), ("broker", "broker")):
+            names, places = rows.names[column]
+            self.heat.add(by, self.heat.numbers(by, names)[places], rows.starts, parts)
+        size = integers(rows.batch, "request_size", 0) + integers(rows.batch, "response_size", 0)
+        measures = columns.latency, columns.is_failed, size
+        clients, brokers = rows.names["client_id"], rows.names["broker"]
+        self.pairs["clients_brokers"].add(*clients, *brokers, *measures)
+        groups = rows.names["group_id"]
+        named = np.flatnonzero(np.array([bool(name) for name in groups[0]], bool)[groups[1]])
+        if len(named):
+            self.pairs["clients_groups"].add(
+                clients[0], clients[1][named], groups[0], groups[1][named],
+                *(measure[named] for measure in measures),
+            )  # fmt: skip
+        self._add_topics(rows, parts, measures)
+
+    def _add_topics(self, rows: Exchanges, parts: Sequence[Any], measures: Sequence[Any]) -> None:
+        places, topics = self.topics.of(integers(rows.batch, "exchange_id", -1))
+        if not len(places):
+            return
+        of_topic = self.heat.numbers("topic", self.topics.names)[topics]
+        values = [part[places] for part in parts]
+        self.heat.add("topic", of_topic, rows.starts[places], values)
+        names, brokers = rows.names["broker"]
+        self.pairs["brokers_topics"].add(
+            names, brokers[places], self.topics.names, topics,
+            *(measure[places] for measure in measures),
+        )  # fmt: skip
+
+
+def page_data(
+    kept: KeptTables, summary: Summary, findings: Sequence[Finding], document: dict[str, Any]
+) -> dict[str, Any]:
+    """The data of a page; `document` is that of --json about the same findings."""
+    scan = Scan(kept, summary)
+    evidence = evidence_of(findings)
+    scan.run(evidence)
+    sequences = sequences_of(evidence)
+    for rows in scan.exchanges() if sequences else ():
+        for one in sequences:
+            one.add(rows)
+    return {
+        "findings": [
+            {**one, "next": finding.kind.next} for one, finding in
+            zip(document["findings"], findings, strict=True)
+        ],
+        "totals": document["totals"],
+        "network": document["network"],
+        "balance": document["balance"],
+        "time": {**axis_data(scan.axis), **scan.timeline.data(),
+                 "problems": scan.losses.counts.tolist()},
+        "heat": {**axis_data(scan.heat.axis), "maps": scan.heat.data()},
+        "evidence": [{"total": one.total, "rows": list(map(shown, one.rows))} for one in evidence],
+        "sequences": [one.data() for one in sequences],
+        "tables": tables_of(scan, document),
+        "folded": list(folded(scan, document, findings)),
+    }  # fmt: skip
+
+
+def axis_data(axis: Axis) -> dict[str, Any]:
+    """An axis for the page, in ms since 1970."""
+    return {"start_ms": axis.start_ns // MS, "width_ms": axis.width_ns // MS, "count": axis.count}
+
+
+def tables_of(scan: Scan, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables of the page in their order."""
+    found = [
+        table(name, title, columns, document[name]) for name, (title, columns) in OF_SUMMARY.items()
+    ]
+    found += [
+        table(name, title, columns, scan.pairs[name].rows())
+        for name, (title, columns) in OF_EDGES.items()
+    ]
+    columns = connection_columns(SHOWN, TEXTS)
+    return [*found, table("connections", "Connections", columns, scan.connections.rows)]
+
+
+def folded(scan: Scan, document: dict[str, Any], findings: Sequence[Finding]) -> Iterator[str]:
+    """What the page does not show one by one, in sentences."""
+    for name in ("clients", "topics"):
+        if document[f"{name}_left_out"]:
+            yield f"{document[f'{name}_left_out']} {name} with less traffic are in no row"
+    for name, pairs in scan.pairs.items():
+        if pairs.left_out:
+            yield f"{counted(pairs.left_out, 'pair')} of {name.replace('_', ' and ')} left out"
+    more = scan.connections.total - len(scan.connections.rows)
+    if more > 0:
+        yield f"{counted(more, 'connection')} with fewer bytes are in no row"
+    if len(findings) > EXAMINED:
+        yield f"exchanges are listed for the first {EXAMINED} of {len(findings)} findings"
+    if scan.topics.left_out:
+        yield f"{counted(scan.topics.left_out, 'row')} of partitions are in no topic's heat map"

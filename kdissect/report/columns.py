@@ -1,0 +1,17 @@
+"""Columns that a report reads of the kept tables; many are kept for findings anyway."""
+
+from typing import Final
+
+from kdissect.report.connections import SHOWN, TEXTS
+from kdissect.report.rows import NUMBERS, PARTS, TIMES
+from kdissect.report.rows import TEXTS as NAMES
+
+KEPT: Final[dict[str, tuple[str, ...]]] = {
+    "connections": ("client_ip", "client_port", "broker_ip", "broker_port", *SHOWN, *TEXTS),
+    "exchanges": (
+        *NAMES, *TIMES, *PARTS, *NUMBERS, "outcome", "error_code", "error_count", "replica_id",
+        "missing_bytes", "decode_status",
+    ),
+    "partitions": ("exchange_id", "topic", "topic_id"),
+    "problems": ("connection_id", "stage", "kind", "time", "packet_number", "bytes", "message"),
+}  # fmt: skip

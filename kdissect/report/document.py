@@ -1,0 +1,131 @@
+"""The page: data that fits, embedded as JSON in one HTML file that may request nothing."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from kdissect.text.escape import escaped
+from kdissect.text.human import cut
+
+PAGE: Final = Path(__file__).parent / "page"
+VENDOR: Final = Path(__file__).parent / "vendor"
+LIBRARY: Final = "echarts.min.js"
+# In this order: each uses what those before it declare.
+SCRIPTS: Final = (
+    "text.js", "theme.js", "charts.js", "heat.js", "tables.js", "network.js", "sequence.js",
+    "findings.js", "main.js",
+)  # fmt: skip
+# Bytes of the data: with the library (1.12 MB) the page stays below 2 MB.
+DATA_LIMIT: Final = 750_000
+HEAT_LIMIT: Final = 300_000
+NAME_LENGTH: Final = 200
+SENTENCE_LENGTH: Final = 2_000
+FEWEST_ROWS: Final = 10
+# In a script element only "<" could end the data; the others are for old parsers.
+UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
+
+
+def page(title: str, content: dict[str, Any]) -> bytes:
+    """The HTML of a page, UTF-8."""
+    style = (PAGE / "page.css").read_text(encoding="utf-8")
+    library = (VENDOR / LIBRARY).read_text(encoding="utf-8")
+    scripts = "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
+    values = {
+        "title": escape(escaped(cut(title, NAME_LENGTH))),
+        "policy": policy([library, script], style),
+        "style": style,
+        "library": library,
+        "data": fitting(content),
+        "script": script,
+    }
+    pieces = (PAGE / "page.html").read_text(encoding="utf-8").split("%%")
+    # Names of values are between texts: what is inserted is not searched again.
+    return "".join(values[one] if n % 2 else one for n, one in enumerate(pieces)).encode()
+
+
+def policy(scripts: list[str], style: str) -> str:
+    """A Content-Security-Policy for this page's own scripts and style, and no request."""
+    allowed = " ".join(_digest(one) for one in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def fitting(content: dict[str, Any]) -> str:
+    """The data as JSON for a script element, with shorter tables where it would be too large."""
+    content = _safe(content)
+    content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
+    while len(text := embedded(content)) > DATA_LIMIT and _halve(content):
+        pass
+    return text
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that no HTML parser finds a tag in.
+
+    >>> embedded("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.translate(UNSAFE)
+
+
+def _fitting_maps(maps: list[dict[str, Any]], said: list[str]) -> Iterator[dict[str, Any]]:
+    """The heat maps of most names first in each dimension, as many as fit."""
+    left, dropped = HEAT_LIMIT, 0
+    for one in maps:
+        size = len(embedded(one))
+        if size > left:
+            dropped += 1
+            continue
+        left -= size
+        yield one
+    if dropped:
+        said.append(f"{dropped} heat maps of single names left out: they would make the page large")
+
+
+def _halve(content: dict[str, Any]) -> bool:
+    """Halve the largest table, or the lists of exchanges; False when all are short."""
+    tables = [one for one in content["tables"] if len(one["rows"]) > FEWEST_ROWS]
+    if tables:
+        largest = max(tables, key=lambda one: len(embedded(one["rows"])))
+        kept = len(largest["rows"]) // 2
+        largest.setdefault("all_rows", len(largest["rows"]))
+        del largest["rows"][kept:]
+        text = f"of {largest['title']} only the first {{}} rows are shown"
+        content["folded"] = [one for one in content["folded"] if not one.startswith(text[:20])]
+        content["folded"].append(text.format(kept))
+        return True
+    for name in ("sequences", "evidence", "findings"):
+        if len(content[name]) > FEWEST_ROWS:
+            del content[name][len(content[name]) // 2 :]
+            content["folded"].append(f"only the first {len(content[name])} {name} are shown")
+            return True
+    return False
+
+
+def _safe(value: Any, most: int = NAME_LENGTH) -> Any:
+    """A value with all texts cut, and escaped so that they cannot mislead readers."""
+    if isinstance(value, str):
+        return escaped(cut(value, most))
+    if isinstance(value, dict):
+        return {
+            _safe(name): _safe(one, SENTENCE_LENGTH if name in _SENTENCES else most)
+            for name, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_safe(one, most) for one in value]
+    return value
+
+
+_SENTENCES: Final = ("text", "next", "command", "meaning", "folded")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,209 @@
+// The plots on the time axis: throughput, exchanges and latency.
+
+/** @type {any} */
+const data = JSON.parse(byId("data").textContent || "{}");
+/** @type {any[]} */
+const timed = [];
+const time = data.time;
+const START = time.start_ms;
+const END = time.start_ms + time.width_ms * time.count;
+
+/**
+ * @param {string} id
+ * @returns {any} a plot of ECharts that follows its element's size
+ */
+function plot(id) {
+  return plotIn(byId(id), () => {});
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {() => void} redraw what depends on the width
+ */
+function plotIn(place, redraw) {
+  const made = echarts.init(place, null, { renderer: "canvas" });
+  let width = place.clientWidth;
+  // Its first report is about the size that it has already.
+  new ResizeObserver(() => {
+    if (!place.clientWidth || place.clientWidth === width) return;
+    width = place.clientWidth;
+    made.resize();
+    redraw();
+  }).observe(place);
+  return made;
+}
+
+/** @returns {{from: number, to: number}[]} where bytes are missing in the capture */
+function lostRanges() {
+  /** @type {{from: number, to: number}[]} */
+  const found = [];
+  for (let bin = 0; bin < time.count; bin += 1) {
+    if (!time.missing_bytes[bin] && !time.problems[bin]) continue;
+    const from = START + bin * time.width_ms;
+    const last = found[found.length - 1];
+    if (last && last.to >= from) last.to = from + time.width_ms;
+    else found.push({ from, to: from + time.width_ms });
+  }
+  return found;
+}
+
+/**
+ * Points of a line; where nothing was seen and bytes are missing there is a hole, not a zero.
+ * @param {string} name
+ */
+function points(name) {
+  const lost = new Set();
+  /** @type {(number | null)[]} */
+  const values = time[name];
+  for (let bin = 0; bin < time.count; bin += 1) {
+    if (!time.exchanges[bin] && (time.missing_bytes[bin] || time.problems[bin])) lost.add(bin);
+  }
+  return values.map((value, bin) => [START + bin * time.width_ms, lost.has(bin) ? null : value]);
+}
+
+/** Areas of problems and warnings with a time, and of loss. */
+function areas() {
+  /** @type {any[]} */
+  const found = lostRanges().map(({ from, to }) => [
+    { xAxis: from, name: "missing in the capture", itemStyle: { color: colour("quiet"), opacity: 0.25 }, label: { show: false } },
+    { xAxis: to },
+  ]);
+  for (const finding of data.findings) {
+    if (finding.severity === "notice" || !finding.first_time) continue;
+    const [from, to] = rangeOf(finding);
+    const tint = colour(finding.severity);
+    found.push([
+      { xAxis: from, name: finding.id, itemStyle: { color: tint, opacity: 0.1, borderColor: tint, borderWidth: 1, borderType: "solid" }, label: { show: false } },
+      { xAxis: to },
+    ]);
+  }
+  return found;
+}
+
+/** @param {any} finding @returns {[number, number]} its time, at least a bin wide */
+function rangeOf(finding) {
+  const from = Date.parse(cutToMs(finding.first_time));
+  const to = Date.parse(cutToMs(finding.last_time || finding.first_time));
+  return [from, Math.max(to, from + time.width_ms)];
+}
+
+/** @param {string} iso with nanoseconds, which Date does not read */
+function cutToMs(iso) {
+  return iso.replace(/(\.\d{3})\d*Z$/, "$1Z");
+}
+
+/** @param {number} grid @param {string} name @param {string} key @param {string} tint @param {object} [more] */
+function line(grid, name, key, tint, more = {}) {
+  return {
+    type: "line", name, xAxisIndex: grid, yAxisIndex: grid, data: points(key), step: "end", showSymbol: false,
+    symbol: "circle", symbolSize: 4, lineStyle: { width: 1.5, color: tint }, itemStyle: { color: tint }, ...more,
+  };
+}
+
+function timeOption() {
+  const every = duration(time.width_ms * 1e6);
+  const look = axisLook();
+  const tops = [58, 232, 406];
+  const grids = tops.map((top) => ({ left: 64, right: 18, top, height: 130 }));
+  const fill = { areaStyle: { opacity: 0.12 } };
+  const dots = { step: false, showSymbol: true, connectNulls: false };
+  const marks = { markArea: { silent: true, data: areas() } };
+  return {
+    ...common(),
+    legend: { type: "scroll", top: 0, left: 8, right: 8, textStyle: { color: colour("ink") }, pageTextStyle: { color: colour("ink") }, pageIconColor: colour("accent") },
+    grid: grids,
+    axisPointer: { link: [{ xAxisIndex: "all" }] },
+    tooltip: { ...common().tooltip, trigger: "axis", formatter: timeTooltip },
+    xAxis: grids.map((_, index) => ({ ...look, type: "time", gridIndex: index, min: START, max: END, splitLine: { show: false }, axisLabel: { ...look.axisLabel, show: index === 2 } })),
+    yAxis: [
+      { ...look, gridIndex: 0, name: `bytes per ${every}`, axisLabel: { ...look.axisLabel, formatter: bytes } },
+      { ...look, gridIndex: 1, name: `exchanges per ${every}`, minInterval: 1 },
+      { ...look, gridIndex: 2, name: "latency, by time of request", type: "log", axisLabel: { ...look.axisLabel, formatter: duration } },
+    ],
+    dataZoom: [
+      { type: "inside", xAxisIndex: [0, 1, 2], zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
+      { type: "slider", xAxisIndex: [0, 1, 2], bottom: 8, height: 22, filterMode: "none", labelFormatter: (/** @type {number} */ ms) => clock(ms).slice(11), textStyle: { color: colour("quiet") } },
+    ],
+    series: [
+      line(0, "requests", "request_bytes", seriesColour("requests"), { ...fill, ...marks }),
+      line(0, "responses", "response_bytes", seriesColour("responses"), fill),
+      line(1, "exchanges", "exchanges", seriesColour("exchanges"), { ...fill, ...marks }),
+      line(1, "with errors", "errors", seriesColour("errors"), fill),
+      line(1, "unanswered", "unanswered", seriesColour("unanswered")),
+      line(2, "p50", "p50_ns", seriesColour("p50"), { ...dots, ...marks }),
+      line(2, "p95", "p95_ns", seriesColour("p95"), dots),
+      line(2, "p99", "p99_ns", seriesColour("p99"), dots),
+      line(2, "max", "max_ns", seriesColour("max"), { ...dots, lineStyle: { width: 1, type: "dotted", color: seriesColour("max") } }),
+    ],
+  };
+}
+
+/** @param {any[]} items of all lines at one time */
+function timeTooltip(items) {
+  if (!items.length) return "";
+  const kinds = /** @type {Record<string, string>} */ ({ requests: "bytes", responses: "bytes", exchanges: "count", "with errors": "count", unanswered: "count" });
+  const bin = items[0].dataIndex;
+  const lines = items.map((item) => `${item.seriesName}  ${shown(item.value[1], kinds[item.seriesName] || "ns")}`);
+  if (time.missing_bytes[bin]) lines.push(`missing in the capture  ${bytes(time.missing_bytes[bin])}`);
+  return [clock(items[0].value[0]), ...lines].join("\n");
+}
+
+/** @param {number} from @param {number} to show this time in all plots */
+function zoomTo(from, to) {
+  const width = Math.max(to - from, time.width_ms * 4);
+  const middle = (from + to) / 2;
+  const startValue = Math.max(START, middle - width / 2);
+  const endValue = Math.min(END, middle + width / 2);
+  for (const chart of timed) chart.dispatchAction({ type: "dataZoom", startValue, endValue });
+  sayRange(startValue, endValue);
+}
+
+/** @param {number} from @param {number} to */
+function sayRange(from, to) {
+  const whole = from <= START && to >= END ? ", all of it" : "";
+  byId("range").textContent = `${clock(from)} to ${clock(to).slice(11)} UTC (${duration((to - from) * 1e6)}${whole}). A point is ${duration(time.width_ms * 1e6)}.`;
+}
+
+/** @returns {[number, number]} the time that is shown */
+function range() {
+  const zoom = timed[0].getOption().dataZoom[0];
+  return [zoom.startValue ?? START, zoom.endValue ?? END];
+}
+
+/** @param {number} by more than 1 shows more time @param {number} [shift] in widths */
+function changeRange(by, shift = 0) {
+  const [from, to] = range();
+  const middle = (from + to) / 2 + shift * (to - from);
+  const half = ((to - from) / 2) * by;
+  zoomTo(Math.max(START, middle - half), Math.min(END, middle + half));
+}
+
+function startTime() {
+  const chart = plot("time-plot");
+  timed.push(chart);
+  byId("time-plot").setAttribute("aria-label", "Bytes, exchanges and latency percentiles over time; the table of APIs has their totals");
+  drawings.push(() => chart.setOption(timeOption(), { replaceMerge: ["series"] }));
+  chart.on("datazoom", () => follow(chart));
+  byId("zoom").append(
+    button("All", () => zoomTo(START, END), "Show the whole time"),
+    button("+", () => changeRange(0.5), "Show less time"),
+    button("−", () => changeRange(2), "Show more time"),
+    button("←", () => changeRange(1, -0.5), "Earlier"),
+    button("→", () => changeRange(1, 0.5), "Later"),
+  );
+  sayRange(START, END);
+}
+
+let isFollowing = false;
+
+/** @param {any} leader the plot that was moved; the others show the same time */
+function follow(leader) {
+  if (isFollowing) return;
+  isFollowing = true;
+  const { startValue, endValue } = leader.getOption().dataZoom[0];
+  for (const chart of timed) {
+    if (chart !== leader) chart.dispatchAction({ type: "dataZoom", startValue, endValue });
+  }
+  sayRange(startValue, endValue);
+  isFollowing = false;
+}

@@ -1,0 +1,64 @@
+// Light and dark: the system's choice until the reader makes another.
+
+/** @type {(() => void)[]} what draws with the theme's colours */
+const drawings = [];
+
+/** @param {string} name of a custom property in page.css */
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+function isDark() {
+  return document.documentElement.dataset.theme === "dark";
+}
+
+/** @param {boolean} dark */
+function setTheme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  byId("theme").textContent = dark ? "Light" : "Dark";
+  // One after the other, so that the page answers in between.
+  for (const draw of drawings) setTimeout(draw);
+  setTimeout(() => { document.documentElement.dataset.ready = "yes"; });
+}
+
+function startTheme() {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  setTheme(system.matches);
+  system.addEventListener("change", (event) => setTheme(event.matches));
+  byId("theme").addEventListener("click", () => setTheme(!isDark()));
+}
+
+const SERIES = {
+  light: { requests: "#2f7de1", responses: "#0f9d8f", exchanges: "#5b6fd6", errors: "#c9382b", unanswered: "#c07a12", p50: "#0f9d8f", p95: "#c07a12", p99: "#c2410c", max: "#8a8f98" },
+  dark: { requests: "#6aa9ff", responses: "#3fd0bf", exchanges: "#94a3ff", errors: "#ff7b6e", unanswered: "#f2b75c", p50: "#3fd0bf", p95: "#f2b75c", p99: "#ff9360", max: "#8492a1" },
+};
+
+/** @param {keyof typeof SERIES.light} name */
+function seriesColour(name) {
+  return SERIES[isDark() ? "dark" : "light"][name];
+}
+
+/** Parts of every plot: text and lines in the theme's colours, tooltips drawn on the canvas. */
+function common() {
+  const ink = colour("ink");
+  return {
+    animation: false,
+    useUTC: true,
+    backgroundColor: "transparent",
+    textStyle: { color: ink, fontFamily: "system-ui, 'Liberation Sans', sans-serif" },
+    tooltip: {
+      // Not HTML: names from the wire stay text.
+      renderMode: "richText", confine: true, backgroundColor: colour("panel"), borderColor: colour("line"),
+      textStyle: { color: ink, fontSize: 12 },
+    },
+  };
+}
+
+function axisLook() {
+  const quiet = colour("quiet");
+  return {
+    axisLine: { lineStyle: { color: colour("line") } }, axisTick: { show: false },
+    axisLabel: { color: quiet, fontSize: 11, hideOverlap: true }, nameTextStyle: { color: quiet, fontSize: 11, align: "left" },
+    splitLine: { lineStyle: { color: colour("line"), opacity: 0.6 } },
+  };
+}

@@ -1,0 +1,89 @@
+"""Reports as files: one pass over captures or datasets, one page."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kdissect.analysis.summary.summary import Summary
+from kdissect.api.reading import run_over
+from kdissect.api.summary_data import summary_data
+from kdissect.api.summary_pass import SummaryPage, tables_of
+from kdissect.capture.files import Source
+from kdissect.checkpoint.worker_pool import WorkerPool
+from kdissect.errors import OutputExists, cannot_write
+from kdissect.pipeline import Options
+from kdissect.report.build import page_data
+from kdissect.report.columns import KEPT
+from kdissect.report.document import page
+from kdissect.rules.finding import Finding
+from kdissect.system.confined import replacing
+
+
+class Report(NamedTuple):
+    """A page, and what it is about."""
+
+    html: bytes
+    summary: Summary
+    findings: list[Finding]
+
+
+def make_report(
+    source: Source | Sequence[Source],
+    *,
+    title: str = "",
+    files: Sequence[str] = (),
+    words: Sequence[str] = (),
+    asks_all: bool = False,
+    jobs: int = 0,
+    pool: WorkerPool | None = None,
+    reading: dict[str, Any] | None = None,
+) -> Report:
+    """The report about captures or datasets.
+
+    `files` and `words`, options of reading, are those of the commands that the page shows.
+    `asks_all` runs all queries; `reading` are keywords of `Options`.
+    """
+    options = Options(**(reading or {}), tables=tables_of(has_findings=True), jobs=jobs)
+    with SummaryPage(more=KEPT) as kept:
+        run = run_over(source, options, pool)
+        kept.add_all(run)
+        summary = kept.summary(asdict(run.balance))
+        del run  # the engine needs the room
+        found = kept.findings(summary, asks_all)
+        document = summary_data(summary, found, files, words)
+        content = page_data(kept.kept, summary, found, document)
+        if kept.trouble:
+            content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
+    return Report(page(title, content), summary, found)
+
+
+def write_report(
+    source: Source | Sequence[Source], path: str | Path, *, force: bool = False, **options: Any
+) -> Report:
+    """Write the report about captures or datasets as one HTML file.
+
+    `options` are those of `make_report`. Refuses to overwrite without `force`.
+    """
+    path = Path(path)
+    if path.exists() and not force:
+        raise OutputExists(f"{path} exists; force=True overwrites it")
+    names = [str(one) for one in (source if isinstance(source, list | tuple) else [source])]
+    options = {"title": title_of(names), "files": names, **options}
+    report = make_report(source, **options)
+    try:
+        with replacing(path) as file:
+            file.write(report.html)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return report
+
+
+def title_of(names: Sequence[str]) -> str:
+    """The heading of a page about these files.
+
+    >>> title_of(["a/b.pcap"]), title_of(["a.pcap", "b.pcap", "c.pcap"])
+    ('b.pcap', 'a.pcap and 2 more')
+    """
+    first = Path(names[0]).name or names[0]
+    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"

@@ -1,0 +1,203 @@
+"""Pages in a real browser: nothing is requested or said, plots move, hostile names are inert."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdissect.cli.program import ANSWERED, run
+from kdissect.text.escape import escaped, is_harmful
+from tests.conversation import conversation
+from tests.exchange_builders import request, response
+from tests.report.conftest import WIDTHS, Opened
+from tests.report.test_numbers import CAPTURES, data_of
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
+OF_PLOT = "id => echarts.getInstanceByDom(document.getElementById(id)).getOption()"
+# Names that would run, request or deceive, were they not text.
+HOSTILE = (
+    "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<!--<script>",
+    "\" onmouseover=alert(3) x=\"", "javascript:alert(4)", "url(http://127.0.0.1:9/x)",
+    "&lt;b&gt;&#0;", "{{7*7}}${7*7}", "]]>", "__proto__", "constructor", "%%data%%", "{b}{a|x}",
+    "=1+1", "\u202egnp.exe", "a\u200bb\x1b[31m", "\u2028alert(5)", "x" * 32_000,
+)  # fmt: skip
+
+Opens = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(QUICKSTART, tmp_path_factory.mktemp("report"))
+
+
+def written(path: Path, directory: Path, *words: str) -> Path:
+    target = directory / "report.html"
+    assert run(["report", str(path), "-o", str(target), "--no-progress", *words]) == ANSWERED
+    return target
+
+
+def findings_of(path: Path, capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capfd.readouterr()
+    assert run([str(path), "--json", "--no-progress"]) == ANSWERED
+    found: list[dict[str, Any]] = json.loads(capfd.readouterr().out)["findings"]
+    return found
+
+
+def serious(page: Any) -> list[str]:
+    """What axe finds and calls serious or critical."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_a_page_asks_for_nothing_and_has_the_findings(
+    path: Path, tmp_path: Path, opened: Opens, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = written(path, tmp_path)
+    shown = opened(target)
+    assert serious(shown.page) == []
+    found = findings_of(path, capfd)
+    assert shown.texts(".card .sentence") == [escaped(one["text"]) for one in found]
+    assert shown.texts(".card .severity") == [one["severity"] for one in found]
+    for card in shown.page.locator(".card h3 button").all():
+        card.click()
+    assert shown.texts(".command code") == [one["command"] for one in found if one["command"]]
+    assert shown.requests == [target.as_uri()]
+    assert shown.said == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "theme"), [(WIDTHS[0], "light"), (WIDTHS[1], "dark")])
+def test_nothing_hinders_readers_at_any_width_in_any_theme(
+    width: int, theme: str, page_path: Path, opened: Opens
+) -> None:
+    shown = opened(page_path, width, theme)
+    shown.page.locator(".card h3 button").first.click()
+    assert serious(shown.page) == []
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert shown.page.evaluate(overflow) <= 0
+    assert shown.said == []
+
+
+@pytest.mark.slow
+def test_a_finding_moves_the_plots_and_lists_its_exchanges(page_path: Path, opened: Opens) -> None:
+    shown, data = opened(page_path), data_of(page_path.read_bytes())
+    shown.page.locator('.card[data-id="broker-stalls"] h3 button').press("Enter")
+    cells = shown.page.locator('.card[data-id="broker-stalls"] .scroll tbody td')
+    assert "1241" in cells.all_text_contents()
+    for name in ("time-plot", "heat-plot"):
+        zoom = shown.page.evaluate(OF_PLOT, name)["dataZoom"][0]
+        assert zoom["startValue"] < 1795233981170 < 1795233982373 < zoom["endValue"]
+        assert zoom["endValue"] - zoom["startValue"] < 5_000
+    assert shown.page.locator("#heat-choice select").first.input_value() != "0"
+    shown.page.get_by_role("button", name="Show the whole time").click()
+    zoom = shown.page.evaluate(OF_PLOT, "heat-plot")["dataZoom"][0]
+    assert zoom["startValue"] == data["time"]["start_ms"]
+    shown.page.get_by_role("button", name="Show less time").click()
+    assert shown.page.evaluate(OF_PLOT, "time-plot")["dataZoom"][0]["start"] > 20
+    assert shown.said == []
+
+
+@pytest.mark.slow
+def test_plots_draw_the_numbers_of_the_page(page_path: Path, opened: Opens) -> None:
+    shown, data = opened(page_path), data_of(page_path.read_bytes())
+    time = data["time"]
+    drawn = {
+        one["name"]: one["data"] for one in shown.page.evaluate(OF_PLOT, "time-plot")["series"]
+    }
+    names = {"exchanges": "exchanges", "with errors": "errors", "requests": "request_bytes"}
+    names |= {"responses": "response_bytes", "p99": "p99_ns", "max": "max_ns"}
+    for name, key in names.items():
+        times = [time["start_ms"] + n * time["width_ms"] for n in range(time["count"])]
+        assert drawn[name] == [list(pair) for pair in zip(times, time[key], strict=True)]
+    cells = shown.page.evaluate(OF_PLOT, "heat-plot")["series"][0]["data"]
+    assert [cell[2] for cell in cells] == data["heat"]["maps"][0]["cells"]["latency"][2::3]
+    links = shown.page.evaluate(OF_PLOT, "network-plot")["series"][0]["links"]
+    (table,) = (one for one in data["tables"] if one["name"] == "brokers_topics")
+    topics = {link["target"]: link["value"]["bytes"] for link in links}
+    assert {f"topic {row[1]}": row[4] for row in table["rows"]}.items() <= topics.items()
+
+
+@pytest.mark.slow
+def test_tables_sort_search_and_copy(page_path: Path, opened: Opens) -> None:
+    shown, data = opened(page_path), data_of(page_path.read_bytes())
+    (apis,) = (one for one in data["tables"] if one["name"] == "apis")
+    rows = shown.page.locator("#table-apis tbody tr")
+    shown.page.locator("#table-apis th button", has_text="p99").first.click()
+    place = [column["path"] for column in apis["columns"]].index("latency.p99_ns")
+    slowest = max(apis["rows"], key=lambda row: row[place] or -1)
+    assert rows.first.locator("td").first.text_content() == slowest[0]
+    shown.page.get_by_label("Search APIs").fill("metadata")
+    assert {text.lower() for text in shown.texts("#table-apis tbody tr td:first-child")} == {
+        row[0].lower() for row in apis["rows"] if "metadata" in str(row).lower()
+    }
+    assert shown.said == []
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    talk = conversation().open()
+    for number, name in enumerate(HOSTILE):
+        topic = name[:200]
+        topics = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
+        asked = {"group_id": topic, "topics": topics}
+        talk = talk.client(request("OffsetCommit", 8, number, name, **asked))
+        answered = [{"name": topic, "partitions": [{"partition_index": 0, "error_code": 25}]}]
+        talk = talk.broker(response("OffsetCommit", 8, number, topics=answered))
+    path = tmp_path / "<b>\u202e&amp;.pcap"
+    path.write_bytes(talk.close().pcap())
+    return path
+
+
+@pytest.mark.slow
+def test_hostile_names_are_text(hostile: Path, tmp_path: Path, opened: Opens) -> None:
+    target = written(hostile, tmp_path)
+    shown = opened(target)
+    for card in shown.page.locator(".card h3 button").all():
+        card.click()
+    names = shown.texts("#table-clients tbody td:first-child")
+    assert {escaped(name) for name in HOSTILE if len(name) < 200} <= set(names)
+    assert shown.page.locator("img, iframe, object, embed, link, base, form").count() == 0
+    assert shown.page.locator("script").count() == 3
+    text = shown.page.evaluate("document.body.innerText + document.title")
+    assert [one for one in text if is_harmful(ord(one)) and one not in "\n\t"] == []
+    assert shown.said == []
+    assert shown.requests == [target.as_uri()]
+
+
+@pytest.mark.slow
+def test_the_page_may_request_nothing(page_path: Path, opened: Opens) -> None:
+    shown = opened(page_path)
+    asked = """async place => {
+        const found = [];
+        addEventListener("securitypolicyviolation", event => found.push(event.effectiveDirective));
+        await fetch(place).catch(() => {});
+        for (const tag of ["img", "script", "iframe"]) {
+            const made = document.createElement(tag);
+            made.src = place;
+            document.body.append(made);
+        }
+        const style = document.createElement("div");
+        style.style.backgroundImage = `url(${place})`;
+        document.body.append(style);
+        await new Promise(done => setTimeout(done, 300));
+        return found;
+    }"""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        refused = set(shown.page.evaluate(asked, place))
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert refused >= {"connect-src", "img-src", "frame-src", "script-src-elem"}
