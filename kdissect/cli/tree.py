@@ -85,42 +85,53 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
 
 def name_topics(value: Any, topics: dict[str, str]) -> None:
     """Put the names of topics beside their ids, in place: ``topic_id: "cjI4…" "orders"``."""
-    if isinstance(value, dict):
-        for name, field in value.items():
-            if name.endswith("topic_id") and isinstance(field, str) and field in topics:
-                value[name] = _Plain(f"{scalar(field)} {scalar(topics[field])}")
-            else:
-                name_topics(field, topics)
-    elif isinstance(value, list):
+    if isinstance(value, list):
         for item in value:
-            name_topics(item, topics)
+            if isinstance(item, dict | list):
+                name_topics(item, topics)
+    elif isinstance(value, dict):
+        for name, field in value.items():
+            if isinstance(field, dict | list):
+                name_topics(field, topics)
+            elif name.endswith("topic_id") and isinstance(field, str) and field in topics:
+                value[name] = _Plain(f"{scalar(field)} {scalar(topics[field])}")
 
 
-def tree_lines(value: object, indent: str, names: ErrorNames = error_name) -> Iterator[str]:
-    """Nested dicts and lists as indented lines, like YAML; `names` has the names of error codes."""
+def tree_lines(
+    value: object, indent: str, names: ErrorNames = error_name, start: str | None = None
+) -> Iterator[str]:
+    """Nested dicts and lists as indented lines, like YAML; `names` has the names of error codes.
+
+    The first line begins with `start`, if given.
+    """
+    start = indent if start is None else start
     if isinstance(value, dict):
         for name, field in _with_labels(value).items():
-            yield from _field_lines(escaped(str(name)), field, indent, names)
+            yield from _field_lines(escaped(str(name)), field, indent, start, names)
+            start = indent
     elif isinstance(value, list):
         for item in value:
-            yield from _item_lines(item, indent, names)
+            yield from _item_lines(item, indent, start, names)
+            start = indent
     elif value is not None:
-        yield f"{indent}{scalar(value)}"
+        yield f"{start}{scalar(value)}"
 
 
 def scalar(value: object) -> str:
     """One value on one line."""
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind is str:
+        text = str(value)
+        return f'"{escaped(text if len(text) <= SHOWN_LENGTH else cut(text, SHOWN_LENGTH))}"'
     if value is None:
         return "null"
-    if isinstance(value, bool):
+    if kind is bool:
         return "true" if value else "false"
-    if isinstance(value, _Plain):
-        return value
-    if isinstance(value, str):
-        return f'"{escaped(cut(value, SHOWN_LENGTH))}"'
     if isinstance(value, bytes):
         return preview(value)
-    return str(value)
+    return str(value)  # _Plain, too
 
 
 def preview(value: bytes) -> str:
@@ -187,45 +198,57 @@ def _outcome(exchange: "DissectedExchange") -> str:
     return text
 
 
-def _field_lines(name: str, value: object, indent: str, names: ErrorNames) -> Iterator[str]:
-    if isinstance(value, dict) and _is_flat(value) and len(_flat(value, names)) <= INLINE_WIDTH:
-        yield f"{indent}{name}: {_flat(value, names) or '{}'}"
-    elif isinstance(value, dict):
-        yield f"{indent}{name}"
+def _field_lines(
+    name: str, value: object, indent: str, start: str, names: ErrorNames
+) -> Iterator[str]:
+    if isinstance(value, dict):
+        text = _inline(value, names)
+        if text is not None:
+            yield f"{start}{name}: {text or '{}'}"
+            return
+        yield f"{start}{name}"
         yield from tree_lines(value, indent + "  ", names)
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        yield f"{indent}{name} ({len(value)})"
+    elif isinstance(value, list) and _is_nested(value):
+        yield f"{start}{name} ({len(value)})"
         yield from tree_lines(value, indent + "  ", names)
     else:
-        yield f"{indent}{_flat_field(name, value, names)}"
+        yield f"{start}{_flat_field(name, value, names)}"
 
 
-def _item_lines(item: object, indent: str, names: ErrorNames) -> Iterator[str]:
+def _item_lines(item: object, indent: str, start: str, names: ErrorNames) -> Iterator[str]:
     """An item of a list: a dash before its first line; on one line when it fits."""
-    if isinstance(item, dict) and _is_flat(item) and len(_flat(item, names)) <= INLINE_WIDTH:
-        yield f"{indent}- {_flat(item, names)}"
-        return
-    lines = list(tree_lines(item, "", names))
-    for number, line in enumerate(lines or ["{}"]):
-        yield f"{indent}{'- ' if number == 0 else '  '}{line}"
+    text = _inline(item, names) if isinstance(item, dict) else None
+    if text is not None:
+        yield f"{start}- {text}"
+    elif item is None or item == []:
+        yield f"{start}- {{}}"
+    else:
+        yield from tree_lines(item, indent + "  ", names, start + "- ")
 
 
-def _is_flat(value: dict[str, Any]) -> bool:
-    return not any(
-        isinstance(field, dict)
-        or (isinstance(field, list) and any(isinstance(item, dict | list) for item in field))
-        for field in value.values()
-    )
+def _is_nested(values: list[Any]) -> bool:
+    return any(isinstance(item, dict | list) for item in values)
 
 
-def _flat(value: dict[str, Any], names: ErrorNames) -> str:
-    fields = _with_labels(value).items()
-    return ", ".join([_flat_field(escaped(str(name)), field, names) for name, field in fields])
+def _inline(value: dict[str, Any], names: ErrorNames) -> str | None:
+    """A struct on one line; None where it is too long, or has others inside."""
+    parts = []
+    room = INLINE_WIDTH + 2
+    for name, field in _with_labels(value).items():
+        if isinstance(field, dict) or (isinstance(field, list) and _is_nested(field)):
+            return None
+        part = _flat_field(escaped(str(name)), field, names)
+        room -= len(part) + 2
+        if room < 0:
+            return None
+        parts.append(part)
+    return ", ".join(parts)
 
 
 def _with_labels(value: dict[str, Any]) -> dict[str, Any]:
     """A struct with ``operation: 3 READ`` instead of ``operation`` and ``operation_name``."""
-    labels = [name for name in value if _is_label(f"{name}_name", value[name], value)]
+    named = [name for name in value if f"{name}_name" in value]
+    labels = [name for name in named if _is_label(value[f"{name}_name"], value[name])]
     if not labels:
         return value
     left = {f"{name}_name" for name in labels}
@@ -236,8 +259,8 @@ def _with_labels(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_label(label: str, number: object, value: dict[str, Any]) -> bool:
-    return isinstance(number, int) and isinstance(value.get(label), str)
+def _is_label(label: object, number: object) -> bool:
+    return isinstance(number, int) and isinstance(label, str)
 
 
 def _flat_field(name: str, value: object, names: ErrorNames) -> str:

@@ -8,7 +8,7 @@ from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
 from kdissect.rules.context import PEERS, Context, number, time_ns
-from kdissect.rules.evidence_rows import Chosen, Row, Rows
+from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, named, several, their
 from kdissect.text.human import count, counted, duration, share
@@ -176,15 +176,17 @@ def logins(seen: Context) -> Iterator[Finding]:
     if 0 < coded < failed:  # `errors` has those with a code alone
         causes += f"; {count(failed - coded)} without an error code"
     mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
+    # Of some clients no login failed with a code.
+    clients = silent if silent.distinct(CLIENT) > refused.distinct(CLIENT) else refused
     yield Finding(
         "authentication-fails",
         PROBLEM,
-        f"{counted(failed, 'login')} of {clients_of(refused or silent)} failed"
+        f"{counted(failed, 'login')} of {clients_of(clients)} failed"
         + (f" ({mechanisms})" if mechanisms else "")
         + f": {causes}"
         + _message(refused),
         {"logins": failed},
-        their(refused or silent),
+        their(clients),
         refused.earliest("first_seen") or silent.earliest("first_time"),
         refused.latest("last_seen") or silent.latest("last_time"),
         refused.first_packet() if refused else None,

@@ -38,6 +38,8 @@ def escaped(text: str, keep_lines: bool = False) -> str:
     >>> escaped("a\x1b[31m\n\u200b")
     'a\\e[31m\\n\\u200b'
     """
+    if text.isascii() and text.isprintable():  # most texts: 20 times as fast
+        return text
     return text.translate(_WITH_LINES if keep_lines else _ESCAPES)
 
 

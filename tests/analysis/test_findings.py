@@ -259,6 +259,17 @@ def test_findings_state_their_evidence(
     assert found[0].command.startswith("kdissect ")
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_failed_logins_name_the_clients_that_got_no_code(others: int) -> None:
+    coded = WHO | {"error": "SASL_AUTHENTICATION_FAILED", "api": "SaslAuthenticate", "errors": 2}
+    failed = WHO | {"failed_logins": 2, "mechanisms": "PLAIN"}
+    silent = [failed | {"client": "svc-8", "failed_logins": 1}] * others
+    (found,) = judged(errors=[coded], logins=[failed, *silent])
+    assert found.concerns["clients"] == ["svc-7", "svc-8"][: 1 + others]
+    assert found.numbers["logins"] == 2 + others
+    assert ("svc-8" in found.text) is bool(others)
+
+
 def test_a_short_capture_does_not_show_that_a_broker_is_gone() -> None:
     row = {"client_ip": "10.1.2.3", "broker": BROKER, "refused": 9}
     long = made_summary(api("Produce"))
@@ -899,7 +910,7 @@ def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
         "receiver-does-not-read", "acks-0-records-lost", "advertised-listener-unreachable",
         "tls-on-plaintext-port", "plaintext-on-tls-port", "client-fills-link",
         "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
-        "coordinator-moved",
+        "coordinator-moved", "member-fenced",
     }  # fmt: skip
     codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}
     assert codes | elsewhere == set(KINDS)

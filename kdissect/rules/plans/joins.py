@@ -19,15 +19,28 @@ def pairs(
     left_rows = np.flatnonzero(usable[:left_count])
     right_rows = np.flatnonzero(usable[left_count:])
     left_codes, right_codes = codes[:left_count][left_rows], codes[left_count:][right_rows]
-    order = np.argsort(right_codes, kind="stable")
-    right_rows, right_codes = right_rows[order], right_codes[order]
     sizes = np.bincount(right_codes, minlength=size)
+    if sizes.max(initial=0) <= 1:
+        return _unique_pairs(left_rows, left_codes, right_rows, right_codes, size)
+    order = np.argsort(right_codes, kind="stable")
+    right_rows = right_rows[order]
     starts = np.cumsum(sizes) - sizes
     matches = sizes[left_codes]
     found_left = np.repeat(left_rows, matches)
     first = np.cumsum(matches) - matches
     within = np.arange(len(found_left)) - np.repeat(first, matches)
     return found_left, right_rows[np.repeat(starts[left_codes], matches) + within]
+
+
+def _unique_pairs(
+    left_rows: Array, left_codes: Array, right_rows: Array, right_codes: Array, size: int
+) -> tuple[Array, Array]:
+    """The same where no key occurs twice on the right, as ids in the table that they are of."""
+    places = np.full(size, -1, np.int64)
+    places[right_codes] = right_rows
+    found = places[left_codes]
+    matched = found >= 0
+    return (left_rows, found) if matched.all() else (left_rows[matched], found[matched])
 
 
 def has_match(
