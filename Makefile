@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-commands bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-commands bench-evidence bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -125,6 +125,9 @@ bench-scaling: $(VENV)/.installed $(VENV)/.developer ## measure 100 MB to 10 GB,
 
 bench-commands: $(VENV)/.installed $(VENV)/.developer ## CPU time and peak memory of every command on drawn captures
 	$(BIN)/python -m benchmarks.commands $(if $(MEGABYTES),--megabytes $(MEGABYTES))
+
+bench-evidence: $(VENV)/.installed $(VENV)/.developer ## CPU time and memory of each evidence of findings on drawn captures
+	$(BIN)/python -m benchmarks.evidence $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
 bench-spark: $(VENV)/.installed $(VENV)/.developer ## measure the pipeline on Spark beside --jobs 2 and print docs/spark-performance.md
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS) --directory $(RECORDINGS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))

@@ -237,6 +237,30 @@ def commands(kept: Kept) -> list[str]:
     return [*(lines if found else []), "", *circumstances(found.values(), "all cores")]
 
 
+def evidence(kept: Kept) -> list[str]:
+    """CPU time and memory of each evidence of findings; in brackets where it is not asked."""
+    found = dict(sorted(kept.get("evidence", {}).items()))
+    titles = [
+        f"{kind}, seed {one['seed']}, {megabytes(one['bytes'])}, {thousands(one['rows'])} rows"
+        for kind, one in found.items()
+    ]
+    lines = ["| part | " + " | ".join(titles) + " |", f"|{'---|' * (len(found) + 1)}"]
+    for name in dict.fromkeys(name for one in found.values() for name in one["parts"]):
+        cells = [evidence_cell(one["parts"].get(name)) for one in found.values()]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return [*(lines if found else []), "", *circumstances(found.values(), "all cores")]
+
+
+def evidence_cell(figures: Kept | None) -> str:
+    """The figures of one evidence."""
+    if figures is None:
+        return ""
+    text = f"{figures['cpu_seconds']:.2f} s"
+    if "peak_bytes" in figures:
+        text += f", {megabytes(figures['peak_bytes'])}"
+    return text if figures.get("is_asked", True) else f"({text})"
+
+
 def circumstances(measured: Any, where: str = "one core") -> list[str]:
     """Date and machine in a sentence for each that differs, with the highest load."""
     loads: dict[str, float] = {}
@@ -328,6 +352,7 @@ def printed(page: str, kept: Kept) -> str:
         "scaling": scaling(kept),
         "profiles": profiles(kept),
         "commands": commands(kept),
+        "evidence": evidence(kept),
         "instructions": instructions(),
     }
     for name, lines in parts.items():
