@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-commands bench-evidence bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-commands bench-evidence bench-report bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -131,6 +131,9 @@ bench-evidence: $(VENV)/.installed $(VENV)/.developer ## CPU time and memory of 
 
 bench-spark: $(VENV)/.installed $(VENV)/.developer ## measure the pipeline on Spark beside --jobs 2 and print docs/spark-performance.md
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS) --directory $(RECORDINGS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
+
+bench-report: $(VENV)/.installed $(VENV)/.developer ## size, CPU time and memory of reports on drawn captures, beside the summary
+	$(BIN)/python -m benchmarks.report $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
 # As root: network namespaces. Rates and the broker take about 12 minutes; `SECTIONS=memory MINUTES=30`
 # is apart.

@@ -94,6 +94,7 @@ def documents_by_command() -> dict[str, dict[str, Any]]:
         "dissect": rows(WRITTEN, balance={"type": "object"}),
         "slice": counts("packets", "packets_in_all", "exchanges", "exchanges_in_all"),
         "spans": counts("exchanges"),
+        "report": counts("bytes", "exchanges", "findings"),
         "live": SNAPSHOT,
         "top": SNAPSHOT,
         "spark dissect": OUTCOME,

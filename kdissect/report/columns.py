@@ -13,5 +13,5 @@ KEPT: Final[dict[str, tuple[str, ...]]] = {
         "missing_bytes", "decode_status",
     ),
     "partitions": ("exchange_id", "topic", "topic_id"),
-    "problems": ("connection_id", "stage", "kind", "time", "packet_number", "bytes", "message"),
+    "problems": ("stage", "time"),
 }  # fmt: skip

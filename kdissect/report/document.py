@@ -61,7 +61,18 @@ def fitting(content: dict[str, Any]) -> str:
     """The data as JSON for a script element, with shorter tables where it would be too large."""
     content = _safe(content)
     content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
-    while len(text := embedded(content)) > DATA_LIMIT and _halve(content):
+    text = embedded(content)
+    # Each table is measured once, and halved until the rest fits.
+    sizes = {n: len(embedded(one["rows"])) for n, one in enumerate(content["tables"])}
+    excess = len(text) - DATA_LIMIT
+    while excess > 0 and (largest := _largest(content["tables"], sizes)) is not None:
+        excess -= sizes[largest] // 2
+        sizes[largest] -= sizes[largest] // 2
+        _halve(content["tables"][largest], content["folded"])
+        if excess <= 0:  # rows of a table are not of one size
+            text = embedded(content)
+            excess = len(text) - DATA_LIMIT
+    while len(text := embedded(content)) > DATA_LIMIT and _shorten(content):
         pass
     return text
 
@@ -90,18 +101,25 @@ def _fitting_maps(maps: list[dict[str, Any]], said: list[str]) -> Iterator[dict[
         said.append(f"{dropped} heat maps of single names left out: they would make the page large")
 
 
-def _halve(content: dict[str, Any]) -> bool:
-    """Halve the largest table, or the lists of exchanges; False when all are short."""
-    tables = [one for one in content["tables"] if len(one["rows"]) > FEWEST_ROWS]
-    if tables:
-        largest = max(tables, key=lambda one: len(embedded(one["rows"])))
-        kept = len(largest["rows"]) // 2
-        largest.setdefault("all_rows", len(largest["rows"]))
-        del largest["rows"][kept:]
-        text = f"of {largest['title']} only the first {{}} rows are shown"
-        content["folded"] = [one for one in content["folded"] if not one.startswith(text[:20])]
-        content["folded"].append(text.format(kept))
-        return True
+def _largest(tables: list[dict[str, Any]], sizes: dict[int, int]) -> int | None:
+    """The largest table that can be halved."""
+    return max(
+        (n for n, one in enumerate(tables) if len(one["rows"]) > FEWEST_ROWS),
+        key=sizes.__getitem__, default=None,
+    )  # fmt: skip
+
+
+def _halve(table: dict[str, Any], said: list[str]) -> None:
+    """Keep the first half of a table's rows, and say so once."""
+    text = f"of {table['title']} only the first "
+    table.setdefault("all_rows", len(table["rows"]))
+    del table["rows"][len(table["rows"]) // 2 :]
+    said[:] = [one for one in said if not one.startswith(text)]
+    said.append(f"{text}{len(table['rows'])} of {table['all_rows']} rows are here")
+
+
+def _shorten(content: dict[str, Any]) -> bool:
+    """Halve a list of exchanges or findings; False when all are short."""
     for name in ("sequences", "evidence", "findings"):
         if len(content[name]) > FEWEST_ROWS:
             del content[name][len(content[name]) // 2 :]
@@ -120,7 +138,8 @@ def _safe(value: Any, most: int = NAME_LENGTH) -> Any:
             for name, one in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_safe(one, most) for one in value]
+        # Cells of heat maps and time bins are many, and no texts.
+        return value if set(map(type, value)) == {int} else [_safe(one, most) for one in value]
     return value
 
 

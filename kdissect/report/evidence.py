@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.report.rows import Exchanges
 from kdissect.rules.finding import Finding
 
@@ -38,8 +39,7 @@ class Evidence:
         ranks = rows.latency[places]
         if self.finding.packet is not None:
             for packet in ("request_packet", "response_packet"):
-                column = rows.batch.column(packet)
-                numbers = np.array(column.take(_indices(places)).to_pylist(), object)
+                numbers = integers(rows.batch, packet, -1)[places]
                 ranks = np.where(numbers == self.finding.packet, OF_PACKET, ranks)
         for place in places[np.argsort(-ranks, kind="stable")[:LISTED]].tolist():
             rank = int(ranks[np.searchsorted(places, place)])
@@ -87,9 +87,3 @@ def evidence_of(findings: Sequence[Finding]) -> list[Evidence]:
 
 def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
-
-
-def _indices(places: "np.ndarray[Any, Any]") -> Any:
-    import pyarrow as pa
-
-    return pa.array(places.tolist(), pa.int64())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kdissect.analysis.summary.summary import Summary
 from kdissect.api.reading import run_over
@@ -16,8 +16,11 @@ from kdissect.pipeline import Options
 from kdissect.report.build import page_data
 from kdissect.report.columns import KEPT
 from kdissect.report.document import page
+from kdissect.report.pseudonyms import Pseudonyms
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
+
+ANONYMOUS: Final = "capture"  # in place of names of files
 
 
 class Report(NamedTuple):
@@ -35,6 +38,7 @@ def make_report(
     files: Sequence[str] = (),
     words: Sequence[str] = (),
     asks_all: bool = False,
+    pseudonyms: Pseudonyms | None = None,
     jobs: int = 0,
     pool: WorkerPool | None = None,
     reading: dict[str, Any] | None = None,
@@ -42,12 +46,15 @@ def make_report(
     """The report about captures or datasets.
 
     `files` and `words`, options of reading, are those of the commands that the page shows.
-    `asks_all` runs all queries; `reading` are keywords of `Options`.
+    `asks_all` runs all queries; `pseudonyms` replace addresses and names; `reading` are keywords
+    of `Options`.
     """
+    if pseudonyms is not None:
+        title, files, words = ANONYMOUS, [ANONYMOUS], []
     options = Options(**(reading or {}), tables=tables_of(has_findings=True), jobs=jobs)
     with SummaryPage(more=KEPT) as kept:
         run = run_over(source, options, pool)
-        kept.add_all(run)
+        kept.add_all(run if pseudonyms is None else pseudonyms.batches(run))
         summary = kept.summary(asdict(run.balance))
         del run  # the engine needs the room
         found = kept.findings(summary, asks_all)

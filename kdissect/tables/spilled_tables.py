@@ -7,7 +7,7 @@ bytes. Tables of more rows than plans take become Parquet files, which are a ten
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -175,8 +175,8 @@ class Streams:
             yield batch.column(0)
 
     def read_all(self, table: str) -> Iterator[pa.RecordBatch]:
-        """All batches of a table."""
-        return self._batches(table, pa.ipc.IpcReadOptions(use_threads=False))
+        """All batches of a table, read one at a time: a mapped file would count as memory."""
+        return self._batches(table, pa.ipc.IpcReadOptions(use_threads=False), pa.OSFile)
 
     def remove(self) -> None:
         """Delete the files."""
@@ -184,7 +184,12 @@ class Streams:
             sink.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _batches(self, table: str, options: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self,
+        table: str,
+        options: pa.ipc.IpcReadOptions,
+        opened: Callable[[str], pa.NativeFile] = pa.memory_map,
+    ) -> Iterator[pa.RecordBatch]:
         if table not in self.writers:
             return
         sink, writer = self.writers[table]
@@ -194,5 +199,5 @@ class Streams:
                 sink.close()
             except OSError as error:
                 raise cannot_write(self.directory, error) from error
-        with pa.memory_map(str(self.directory / table)) as source:
+        with opened(str(self.directory / table)) as source:
             yield from pa.ipc.open_stream(source, options=options)

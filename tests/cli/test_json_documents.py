@@ -40,6 +40,7 @@ def words_of(command: str, tables: str, made: Path) -> list[str]:
         "tables": ["tables"],
         "sql": ["sql", tables, "select * from exchanges join connections using (connection_id)"],
         "slice": ["slice", CAPTURE, "--where", "api = 'Fetch'", "-o", str(made / "x.pcapng")],
+        "report": ["report", CAPTURE, "-o", str(made / "report.html")],
         "spans": ["spans", CAPTURE, "-o", str(made / "spans.jsonl")],
         "live": ["live", CAPTURE],
         "top": ["top", CAPTURE, "--once"],
