@@ -18,9 +18,9 @@ PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
     "demo", "setup", "check", "test", "test-all", "test-plain", "test-compiled", "wheels",
     "test-wheels", "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark",
-    "bench", "bench-scaling", "bench-commands", "bench-evidence", "bench-report", "bench-spark",
-    "bench-live", "soak", "siege", "bench-check", "bench-accept", "bench-recovery", "golden", "captures",
-    "schema", "coverage-protocol", "docs", "man", "site", "notebooks", "clean",
+    "bench", "bench-scaling", "bench-commands", "bench-evidence", "bench-spark", "bench-report",
+    "bench-live", "soak", "siege", "bench-check", "bench-accept", "bench-recovery", "golden",
+    "captures", "schema", "coverage-protocol", "docs", "man", "site", "notebooks", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
