@@ -20,10 +20,14 @@ from sqlglot.optimizer.scope import traverse_scope
 from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
-from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, PLANS, stored_columns
+from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, PLANS, READS, stored_columns
 from kdissect.rules.evidence import EVIDENCE, expression
+from kdissect.rules.plans.evaluator import Plan
+from kdissect.rules.plans.stored import KeptRelations
+from kdissect.rules.plans.values import Reads
 from kdissect.rules.preconditions import SPOKEN
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.spilled_tables import KeptTables
 from tools.evidence_plans import plans_of
 
 if TYPE_CHECKING:
@@ -43,10 +47,12 @@ def files() -> dict[str, str]:
         for table, columns in columns_read(one).items():
             read.setdefault(table, set()).update(columns)
     needed = {name: stored_columns(name, read[name]) for name in TABLES if name in read}
+    plans = plans_text(answers)
     return made | {
         COLUMNS: json.dumps(needed, indent=1) + "\n",
         SPOKEN: spoken_text(),
-        PLANS: plans_text(answers),
+        PLANS: plans,
+        READS: reads_text(json.loads(plans), needed),
     }
 
 
@@ -57,6 +63,38 @@ def plans_text(answers: "dict[str, ir.Table]") -> str:
         json.dumps(node, ensure_ascii=False, separators=(",", ":")) for node in plans["nodes"]
     )
     return f'{{"roots":{json.dumps(plans["roots"])},\n"nodes":[\n{nodes}\n]}}\n'
+
+
+def reads_text(plans: dict[str, Any], needed: dict[str, list[str]]) -> str:
+    """The reads of each plan, a plan a line: of values, of columns by relation, and others."""
+    tables = KeptRelations(KeptTables(needed))
+    plan = Plan(plans["nodes"], tables.relation)
+    lines = [
+        f"{json.dumps(name)}:{json.dumps(reads_of(plan, roots), separators=(',', ':'))}"
+        for name, roots in plans["roots"].items()
+    ]
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def reads_of(plan: Plan, roots: list[int]) -> tuple[Any, ...]:
+    """How often a plan reads its values: known from evaluating it over tables without rows."""
+    counted = Reads()
+    plan.forget(counted)
+    for root in roots:
+        plan.columns(root)
+    plan.forget()
+    values: dict[int, int] = {}
+    columns: dict[int, dict[str, int]] = {}
+    others = []
+    for key, count in counted.counts.items():
+        match key:
+            case int():
+                values[key] = count
+            case (relation, str(name)):
+                columns.setdefault(relation, {})[name] = count
+            case _:
+                others.append((key, count))
+    return values, columns, others
 
 
 def query_of(answer: "ir.Table") -> expressions.Expression:

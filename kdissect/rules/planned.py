@@ -1,12 +1,12 @@
 """Evidence by plans, in this process; and by DuckDB where the tables are too large for it."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Final
 
-from kdissect.rules.compiled_sql import plans
+from kdissect.rules.compiled_sql import plans, reads
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.rules.executor import Answers, answers, shortened
 from kdissect.rules.plans.evaluator import Plan, rows_of
@@ -35,23 +35,13 @@ def _planned(kept: KeptTables, names: Iterable[str]) -> Answers:
     more: dict[str, Callable[[], Iterator[Row]]] = {}
     roots, nodes = plans()
     relations = KeptRelations(kept)
-    none = KeptRelations(KeptTables(kept.columns))
-    plan, counting = Plan(nodes, relations.relation), Plan(nodes, none.relation)
+    plan = Plan(nodes, relations.relation)
+    expected = reads() if kept.rows > FEW_ROWS else {}
     for name in names:
         limited, every = roots[name]
-        if kept.rows > FEW_ROWS:
-            plan.forget(Reads(reads_of(counting, limited, every)))
+        if expected:
+            plan.forget(Reads(expected[name]))
         rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
         if len(rows[name]) > ROWS:
             more[name] = partial(rows_of, plan.columns(every))
     return Answers(rows, {}, more, set())
-
-
-def reads_of(plan: Plan, *roots: int) -> Mapping[Hashable, int]:
-    """How often a plan reads its values: known from evaluating it over tables without rows."""
-    counted = Reads()
-    plan.forget(counted)
-    for root in roots:
-        plan.columns(root)
-    plan.forget()
-    return counted.counts

@@ -15,7 +15,7 @@ from kdissect.api.reading import run_over
 from kdissect.api.summary_pass import TABLES_OF_RULES
 from kdissect.pipeline import Options
 from kdissect.rules import planned
-from kdissect.rules.compiled_sql import columns_needed, names, plans
+from kdissect.rules.compiled_sql import columns_needed, names, plans, reads
 from kdissect.rules.executor import gather, shortened
 from kdissect.rules.plans import values
 from kdissect.rules.plans.columns import Column
@@ -86,15 +86,14 @@ def test_values_let_go_after_their_last_read_change_no_row(
                 found[mode] = {name: typed(list(rows)) for name, rows in answers.rows.items()}
         roots, nodes = plans()
         plan = Plan(nodes, KeptRelations(tables).relation)
-        none = Plan(nodes, KeptRelations(KeptTables(columns_needed())).relation)
+        expected = reads()
         assert found["let go"] == found["kept"]
         monkeypatch.setattr(values.Values, "of", counted)
         for name in names():
             made.clear()
             for mode in ("kept", "let go"):
-                reads = planned.reads_of(none, *roots[name]) if mode == "let go" else None
                 made[mode] = 0
-                plan.forget(None if reads is None else values.Reads(reads))
+                plan.forget(values.Reads(expected[name]) if mode == "let go" else None)
                 for root in roots[name]:
                     plan.columns(root)
                 if mode == "let go":

@@ -29,8 +29,9 @@ RELATIONS: Final = frozenset((
 class Reads:
     """Reads of each value and column of a plan, to let it go after the last one.
 
-    They are counted over tables without rows, and counted down over others. That decides what is
-    kept, never what a value is: one that is read once more is computed again.
+    They are counted over tables without rows, as `tools.print_evidence` prints them, and counted
+    down over others. That decides what is kept, never what a value is: one that is read once more
+    is computed again.
     """
 
     def __init__(self, expected: Mapping[Hashable, int] | None = None) -> None:
