@@ -56,3 +56,21 @@ def test_silences_are_kept_of_a_bounded_number_of_clients(monkeypatch: pytest.Mo
         ]))  # fmt: skip
     assert len(found._last) == MOST
     assert 0 < len(found.silences()) <= MOST
+
+
+def test_a_silence_is_not_reported_where_not_all_leaves_could_be_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A leave of the consumer protocol is known by rows of members alone."""
+    monkeypatch.setattr("kdissect.rules.expelled.MOST", MOST)
+    beat = {"api": "ConsumerGroupHeartbeat", "group_id": "g", "client_id": "c"}
+    refused = beat | {"error": "UNKNOWN_MEMBER_ID", "request_start": 60 * SECOND}
+    found = Expelled()
+    found.add(batch("exchanges", [beat | {"request_start": 0}, refused]))
+    leave = {"event": "leave", "group_id": "g", "client_id": "other"}
+    for number in range(MOST):
+        found.add_members(batch("members", [leave | {"time": number * SECOND}]))
+        assert [one.client for one in found.silences()] == ["c"]
+    found.add_members(batch("members", [leave | {"time": MOST * SECOND}]))
+    assert found.silences() == []
+    assert len(found._left) == MOST
