@@ -25,6 +25,7 @@ from kdissect.tables.spilled_tables import KeptTables
 from kdissect.text.human import counted
 
 HEAT_BINS: Final = 150
+CONCERNED: Final = 50
 MAPPED: Final = 10  # names of each dimension with a heat map of their own
 
 
@@ -117,7 +118,7 @@ def page_data(
             one.add(rows)
     return {
         "findings": [
-            {**one, "next": finding.kind.next} for one, finding in
+            {**one, "concerns": few(one["concerns"]), "next": finding.kind.next} for one, finding in
             zip(document["findings"], findings, strict=True)
         ],
         "totals": document["totals"],
@@ -131,6 +132,21 @@ def page_data(
         "tables": tables_of(scan, document),
         "folded": list(folded(scan, document, findings)),
     }  # fmt: skip
+
+
+def few(concerns: dict[str, Any]) -> dict[str, Any]:
+    """What a finding concerns, with at most `CONCERNED` names of a kind and the number of all.
+
+    >>> few({"clients": ["a"] * 60, "api": "Fetch"})["clients_count"]
+    60
+    """
+    found: dict[str, Any] = {}
+    for name, value in concerns.items():
+        found[name] = value
+        if isinstance(value, list | tuple) and len(value) > CONCERNED:
+            found[name] = value[:CONCERNED]
+            found[f"{name}_count"] = concerns.get(f"{name}_count", len(value))
+    return found
 
 
 def axis_data(axis: Axis) -> dict[str, Any]:

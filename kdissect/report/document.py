@@ -24,7 +24,8 @@ DATA_LIMIT: Final = 750_000
 HEAT_LIMIT: Final = 300_000
 NAME_LENGTH: Final = 200
 SENTENCE_LENGTH: Final = 2_000
-FEWEST_ROWS: Final = 10
+LISTS: Final = ("findings", "evidence", "sequences")
+SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences about what was cut
 # In a script element only "<" could end the data; the others are for old parsers.
 UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
@@ -58,23 +59,32 @@ def policy(scripts: list[str], style: str) -> str:
 
 
 def fitting(content: dict[str, Any]) -> str:
-    """The data as JSON for a script element, with shorter tables where it would be too large."""
+    """The data as JSON for a script element, with shorter lists where it would be too large."""
     content = _safe(content)
     content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
-    text = embedded(content)
-    # Each table is measured once, and halved until the rest fits.
-    sizes = {n: len(embedded(one["rows"])) for n, one in enumerate(content["tables"])}
-    excess = len(text) - DATA_LIMIT
-    while excess > 0 and (largest := _largest(content["tables"], sizes)) is not None:
-        excess -= sizes[largest] // 2
-        sizes[largest] -= sizes[largest] // 2
-        _halve(content["tables"][largest], content["folded"])
-        if excess <= 0:  # rows of a table are not of one size
-            text = embedded(content)
-            excess = len(text) - DATA_LIMIT
-    while len(text := embedded(content)) > DATA_LIMIT and _shorten(content):
-        pass
-    return text
+    lists = {f"rows of {one['title']}": one["rows"] for one in content["tables"]}
+    lists |= {name: content[name] for name in LISTS}
+    # Each list is measured once, and halved until all fit.
+    sizes = {name: len(embedded(rows)) for name, rows in lists.items()}
+    whole = {name: len(rows) for name, rows in lists.items()}
+    for one in content["tables"]:
+        one["all_rows"] = len(one["rows"])
+    room = (
+        DATA_LIMIT - SPARE - len(embedded({**content, "tables": [], **{key: [] for key in LISTS}}))
+    )
+    while sum(sizes.values()) > room:
+        longer = [name for name, rows in lists.items() if len(rows) > 1]
+        if not longer:
+            break
+        largest = max(longer, key=sizes.__getitem__)
+        del lists[largest][len(lists[largest]) // 2 :]
+        sizes[largest] = len(embedded(lists[largest]))
+    content["folded"] += [
+        f"only the first {len(rows)} of {whole[name]} {name} are here"
+        for name, rows in lists.items()
+        if len(rows) < whole[name]
+    ]
+    return embedded(content)
 
 
 def embedded(value: Any) -> str:
@@ -99,33 +109,6 @@ def _fitting_maps(maps: list[dict[str, Any]], said: list[str]) -> Iterator[dict[
         yield one
     if dropped:
         said.append(f"{dropped} heat maps of single names left out: they would make the page large")
-
-
-def _largest(tables: list[dict[str, Any]], sizes: dict[int, int]) -> int | None:
-    """The largest table that can be halved."""
-    return max(
-        (n for n, one in enumerate(tables) if len(one["rows"]) > FEWEST_ROWS),
-        key=sizes.__getitem__, default=None,
-    )  # fmt: skip
-
-
-def _halve(table: dict[str, Any], said: list[str]) -> None:
-    """Keep the first half of a table's rows, and say so once."""
-    text = f"of {table['title']} only the first "
-    table.setdefault("all_rows", len(table["rows"]))
-    del table["rows"][len(table["rows"]) // 2 :]
-    said[:] = [one for one in said if not one.startswith(text)]
-    said.append(f"{text}{len(table['rows'])} of {table['all_rows']} rows are here")
-
-
-def _shorten(content: dict[str, Any]) -> bool:
-    """Halve a list of exchanges or findings; False when all are short."""
-    for name in ("sequences", "evidence", "findings"):
-        if len(content[name]) > FEWEST_ROWS:
-            del content[name][len(content[name]) // 2 :]
-            content["folded"].append(f"only the first {len(content[name])} {name} are shown")
-            return True
-    return False
 
 
 def _safe(value: Any, most: int = NAME_LENGTH) -> Any:
