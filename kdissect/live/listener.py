@@ -17,7 +17,8 @@ class Status(NamedTuple):
     """State of the capture, by the packets' clock: `now_ns`, ns since 1970.
 
     That is the time of the last packet plus the time elapsed on this host's clock since it came.
-    `backlog` is the fill level of the capture buffer, 0 to 1. `level` is the level of shedding, see
+    `backlog` is the fill level of the capture buffer, 0 to 1. `open_connections` are, at the end,
+    those that were open when the capture ended. `level` is the level of shedding, see
     `shedding`, and `shed` the shed counters by kind. `memory` is the resident memory of this
     process in bytes, `cpu_seconds` its CPU time. `undecrypted` is of TLS.
     """

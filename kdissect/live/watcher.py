@@ -239,6 +239,7 @@ class Watcher:
         """
         failures: list[BaseException] = []
         self._take_problems()
+        open_connections = self.dissector.streams.connection_count
         self.dissector.finish_from()
         while self.dissector.is_behind:
             with _collected(failures):
@@ -246,7 +247,7 @@ class Watcher:
             self.dissector.finish_from()
         with _collected(failures):
             self._hand_on(1)
-        status = self.status()
+        status = self.status()._replace(open_connections=open_connections)
         while self._begun:
             with _collected(failures):
                 self._begun.pop(0).finish(status)

@@ -17,6 +17,7 @@ from kdissect.cli.program import run
 from kdissect.live.listener import Listener, Status
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
+from kdissect.sources.listening import Endpoint, listening
 from kdissect.system.extras import missing_extra
 from tests.live.listening import Given, Kept, packet_at
 
@@ -205,6 +206,33 @@ def test_where_nothing_is_named_interfaces_are_listed_and_how_to_go_on() -> None
         "  tcpdump -U -w - port 9092 | kdissect live -",
         "  kdissect live tap.pcap --follow",
     ]
+
+
+def test_the_interface_that_a_broker_listens_on_is_suggested() -> None:
+    lo = types.SimpleNamespace(name="lo", is_up=True, kind="loopback", addresses=("127.0.0.1",))
+    eth = types.SimpleNamespace(name="eth0", is_up=True, kind="ethernet", addresses=("10.0.0.1",))
+    broker = Endpoint("10.0.0.1", 9093)
+    found = list(live_interfaces.page([lo, eth], 80, [broker]))
+    assert found[2:5] == [
+        "lo         up     loopback  127.0.0.1",
+        "eth0       up     ethernet  10.0.0.1     9093",
+        "any                         all of them",
+    ]
+    assert "  kdissect live -i eth0" in found
+    assert live_interfaces.suggested([lo, eth], [Endpoint("::", 9092)]) == "any"
+    assert live_interfaces.suggested([lo, eth], [Endpoint("10.9.9.9", 9092)]) == "lo"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "0.0.0.0", "::"])  # noqa: S104
+def test_listening_sockets_are_those_of_the_kernel(address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as one:
+        one.bind((address, 0))
+        port = one.getsockname()[1]
+        assert listening([port]) == []
+        one.listen()
+        assert listening([port]) == [Endpoint(address, port)]
+    assert listening([port]) == []
 
 
 def watched(listeners: list[Listener], seconds: list[float]) -> None:

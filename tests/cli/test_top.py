@@ -66,6 +66,9 @@ def test_once_is_one_page_of_tables(quickstart: str) -> None:
         "APIs, 20 of 28", "Clients, 20 of 28", "Topics", "Errors", "Connections", "Groups",
         "Slowest, 20 of 50", "Problems",
     ]  # fmt: skip
+    ends = kdissect.read(quickstart, table="connections", columns=["end_reason"]).to_pylist()
+    still_open = sum(row["end_reason"] == "capture-end" for row in ends)
+    assert f"  {still_open} connections  " in lines[2]
     # In a pipe no name is cut.
     assert max(map(len, lines[2:])) <= 160
     slowest = lines[lines.index("Slowest, 20 of 50") + 3]
