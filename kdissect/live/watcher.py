@@ -239,7 +239,7 @@ class Watcher:
         """
         failures: list[BaseException] = []
         self._take_problems()
-        open_connections = self.dissector.streams.connection_count
+        open_connections = self.dissector.streams.open_count
         self.dissector.finish_from()
         while self.dissector.is_behind:
             with _collected(failures):
@@ -270,7 +270,7 @@ class Watcher:
             make_balance(self.dissector),
             self.packet_source.counts(),
             self.packet_source.backlog(),
-            self.dissector.streams.connection_count,
+            self.dissector.streams.open_count,
             level=self.shedder.level,
             shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),

@@ -175,6 +175,14 @@ class Streams:
         return (len(self._receivers) + len(self._loops)) // 2
 
     @property
+    def open_count(self) -> int:
+        """Number of connections that are not closed: without those that linger."""
+        lingering = {
+            receiver.connection.id for _, receiver in self._lingering if not receiver.is_over
+        }
+        return self.connection_count - len(lingering)
+
+    @property
     def held_cost(self) -> int:
         """Memory of data held after holes, in bytes."""
         return self._allowance.held

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import kdissect
 from kdissect.cli import top_run
 from kdissect.cli.program import run
 from kdissect.cli.top_capture import Capturing, capturing
@@ -66,8 +67,8 @@ def test_once_is_one_page_of_tables(quickstart: str) -> None:
         "APIs, 20 of 28", "Clients, 20 of 28", "Topics", "Errors", "Connections", "Groups",
         "Slowest, 20 of 50", "Problems",
     ]  # fmt: skip
-    ends = kdissect.read(quickstart, table="connections", columns=["end_reason"]).to_pylist()
-    still_open = sum(row["end_reason"] == "capture-end" for row in ends)
+    ends = kdissect.read(quickstart, table="connections", columns=["closed_by"]).to_arrow()
+    still_open = ends["closed_by"].to_pylist().count("capture-end")
     assert f"  {still_open} connections  " in lines[2]
     # In a pipe no name is cut.
     assert max(map(len, lines[2:])) <= 160

@@ -341,6 +341,17 @@ def test_times_that_go_back_a_little_do_no_harm() -> None:
     assert reading.ends == [(1, "fin")]
 
 
+def test_closed_connections_that_linger_are_not_open() -> None:
+    streams = Streams()
+    for segment in conversation().client(b"abc").broker(b"def").segments():
+        streams.feed(segment)
+    assert (streams.connection_count, streams.open_count) == (1, 1)
+    streams = Streams()
+    for segment in conversation().client(b"abc").broker(b"def").close().segments():
+        streams.feed(segment)
+    assert (streams.connection_count, streams.open_count) == (1, 0)
+
+
 def test_connections_are_counted_those_of_a_socket_with_itself_too() -> None:
     streams = Streams()
     for number, segment in enumerate(syns(5), 1):
