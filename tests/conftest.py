@@ -26,14 +26,16 @@ if os.environ.get("CI"):
 
 
 # Cases of each test marked `sweep` that are run, or "all": others are drawn each time.
-SWEEP = os.environ.get("KDISSECT_SWEEP", "4")
+SWEEP = os.environ.get("KDISSECT_SWEEP", "2")
 # Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
 CASES = os.environ.get("KDISSECT_CASES", "")
 # Share of the tests that take long, as `tools.costly_tests` has found, that is drawn then, up to 1.
 COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
 JAVA = {"java", "spark"}  # fixtures that start one
-LANES = int(os.environ.pop("KDISSECT_LANES", "1"))  # not for the pytests that tests start
+# Share of the slow tests that is drawn; like the lanes not for the pytests that tests start.
+SLOW_SHARE = float(os.environ.pop("KDISSECT_SLOW", "1"))
+LANES = int(os.environ.pop("KDISSECT_LANES", "1"))
 
 
 @pytest.fixture
@@ -59,6 +61,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         share = f"{COSTLY_SHARE:.0%} of the costly tests, " if COSTLY_SHARE else ""
         terminalreporter.write_line(f"{share}{CASES} cases of each test, KDISSECT_SEED={SEED}")
         return
+    if SLOW_SHARE < 1:
+        terminalreporter.write_line(f"{SLOW_SHARE:.0%} of the slow tests")
     cases = "all cases" if SWEEP == "all" else f"{SWEEP} cases of each, KDISSECT_SEED={SEED}"
     terminalreporter.write_line(f"sweeps: {cases}")
 
@@ -67,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Draw the cases of sweeps, which are tests of every capture, generator or command."""
     if CASES and COSTLY_SHARE < 1:
         leave_out_costly(config, items)
+    elif SLOW_SHARE < 1:
+        leave_out_slow(config, items)
     if SWEEP == "all" and not CASES:
         return
     sweeps = defaultdict(list)
@@ -74,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         sweep = item.get_closest_marker("sweep")
         if CASES or sweep:
-            name = item.nodeid.partition("[")[0]
+            name = name_of(item)
             sweeps[name].append(item)
             # Where a case takes many seconds, fewer are drawn: sweep(2).
             few = sweep.args[0] if sweep and sweep.args else int(CASES or SWEEP)
@@ -99,12 +105,27 @@ def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [
         item
         for item in items
-        if item.nodeid.partition("[")[0] in not_drawn
-        or JAVA & set(getattr(item, "fixturenames", ()))
+        if name_of(item) in not_drawn or JAVA & set(getattr(item, "fixturenames", ()))
     ]
     config.hook.pytest_deselected(items=left_out)
     chosen = {id(item) for item in left_out}
     items[:] = [item for item in items if id(item) not in chosen]
+
+
+def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Draw a share of the slow tests, each with its cases; leave out the others."""
+    slow = {id(item): name_of(item) for item in items if item.get_closest_marker("slow")}
+    names = sorted(set(slow.values()))
+    drawn = set(random.Random(SEED).sample(names, round(SLOW_SHARE * len(names))))
+    left_out = [item for item in items if slow.get(id(item), "") not in drawn | {""}]
+    config.hook.pytest_deselected(items=left_out)
+    chosen = {id(item) for item in left_out}
+    items[:] = [item for item in items if id(item) not in chosen]
+
+
+def name_of(item: pytest.Item) -> str:
+    """The node id of a test without its case."""
+    return item.nodeid.partition("[")[0]
 
 
 @pytest.hookimpl(tryfirst=True)

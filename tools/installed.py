@@ -1,6 +1,6 @@
 """Run an installed kdissect as a user would: declared dependencies only, then one extra at a time.
 
-    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12] [--all]
+    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12] [--few]
 
 Each environment is a new virtual environment with the wheel in it:
 
@@ -282,17 +282,30 @@ def main() -> int:
         "--only", default=",".join(ENVIRONMENTS), help="environments, comma-separated"
     )
     parser.add_argument("--all", action="store_true", help="every line in the oldest one, too")
+    parser.add_argument("--few", action="store_true", help="a drawn line of each command anywhere")
     parser.add_argument("--seed", type=int, default=os.getpid(), help="what is drawn")
     arguments = parser.parse_args()
     wheel = arguments.wheel.resolve()
     with tempfile.TemporaryDirectory(prefix="kdissect-installed-") as directory:
         seed = None if arguments.all else arguments.seed
         only = arguments.only.split(",")
-        return 0 if check(wheel, Path(directory), arguments.python, only, seed) else 1
+        python, is_few = arguments.python, arguments.few
+        return 0 if check(wheel, Path(directory), python, only, seed, is_few=is_few) else 1
 
 
-def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | None) -> bool:
-    """Run all requested environments; return whether all was as expected."""
+def check(
+    wheel: Path,
+    place: Path,
+    python: str,
+    only: list[str],
+    seed: int | None,
+    *,
+    is_few: bool = False,
+) -> bool:
+    """Run all requested environments; return whether all was as expected.
+
+    Without a seed, `oldest` has all lines; where `is_few`, all environments have the drawn ones.
+    """
     stage = Stage(ROOT, place)
     base = Environment("base", place, python, stage)
     base.install(wheel)
@@ -303,9 +316,12 @@ def check(wheel: Path, place: Path, python: str, only: list[str], seed: int | No
         return all(held)
     stage.add_tables(base.bin / "kdissect")
     lines = oldest = all_lines(base)
-    if seed is not None and "oldest" in only:
+    if seed is not None and (is_few or "oldest" in only):
         oldest = drawn_lines(lines, seed)
-        print(f"oldest: {len(oldest)} of {len(lines)} lines, one of each command, --seed {seed}")
+        where = "all" if is_few else "oldest"
+        print(f"{where}: {len(oldest)} of {len(lines)} lines, one of each command, --seed {seed}")
+        if is_few:
+            lines = oldest
     with stage.collector.running():
         spark = with_extras(("spark", "java"), base, place, python, wheel)
         add_dataset(stage, spark)
