@@ -133,7 +133,7 @@ def test_traffic_of_an_interface_is_shown() -> None:
         for number in range(20):
             producer.produce("orders", str(number))
             assert producer.flush(TIMEOUT_S) == 0
-        assert "orders-rd" in opened.wait_for("1 of 1")
+        opened.wait_for("orders-rd")  # beside other Kafka traffic of this machine
         opened.press("q")
         opened.wait_for("ended 0")
 
