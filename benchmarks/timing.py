@@ -1,4 +1,4 @@
-"""Whole processes, timed on one core, and other processes running there."""
+"""Times whole processes on one core, and checks which others run there."""
 
 import compileall
 import datetime

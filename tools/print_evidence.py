@@ -77,7 +77,7 @@ def reads_text(plans: dict[str, Any], needed: dict[str, list[str]]) -> str:
 
 
 def reads_of(plan: Plan, roots: list[int]) -> tuple[Any, ...]:
-    """How often a plan reads its values: known from evaluating it over tables without rows."""
+    """Read counts of a plan's values, from evaluating it over tables without rows."""
     counted = Reads()
     plan.forget(counted)
     for root in roots:

@@ -53,7 +53,7 @@ class Overview(NamedTuple):
 
 
 class Summing(NamedTuple):
-    """How a question sums its answer up.
+    """The sentence that sums up the answer of a question.
 
     `total` is, with the question's options, a table of one number; `overview` takes the rows of the
     answer, that number and the options. `rows` names the rows of the overview in JSON.

@@ -45,7 +45,7 @@ def overview_of(rows: Sequence[Row], total: int, by: Sequence[str], to: str) -> 
 
 
 def sentence(verdicts: Sequence[str], total: int, to: str) -> str:
-    """How many clients break.
+    """The number of clients that break.
 
     >>> sentence(["breaks", "breaks", "may break", "deprecated"], 18, "4.0")
     '2 of 18 clients break on 4.0, 1 more may'
@@ -60,7 +60,7 @@ def sentence(verdicts: Sequence[str], total: int, to: str) -> str:
 
 
 def advice(rows: Sequence[Row], to: str) -> str:
-    """What to do about a client, from its rows with its worst verdict."""
+    """The advice for a client, from its rows with its worst verdict."""
     verdict = rows[0]["verdict"]
     calls = named([f"{row['api']} {row['api_version']}" for row in rows])
     if verdict == OLD_FORMAT:
@@ -99,7 +99,7 @@ def place_needed(row: Row) -> int:
 
 
 def had_newer(row: Row) -> bool:
-    """Whether the broker of a client is known to have the version that the target release has."""
+    """Return whether the broker of a client is known to support what the target release needs."""
     at = row["broker_release"]
     return at is not None and releases.RELEASES.index(at) >= place_needed(row)
 

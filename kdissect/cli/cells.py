@@ -57,7 +57,7 @@ def text_of(value: object) -> str:
 
 
 def is_numeric(kind: "pa.DataType") -> bool:
-    """Whether a column is aligned right."""
+    """Return whether a column is aligned right."""
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

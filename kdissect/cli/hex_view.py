@@ -45,7 +45,7 @@ def hex_lines(
 
 
 def is_records(place: FieldPlace) -> bool:
-    """Whether the bytes of a field are records."""
+    """Return whether the bytes of a field are records."""
     return place.path.rpartition(".")[2] in RECORDS_FIELDS
 
 

@@ -126,7 +126,7 @@ def counts(report: "Report") -> dict[str, int]:
 
 
 def said(path: Path, report: "Report") -> str:
-    """What was written."""
+    """The written page, as a line or as JSON."""
     exchanges = counted(report.summary.totals.exchanges, "exchange")
     findings = counted(len(report.findings), "finding")
     return f"{escaped(str(path))}: {exchanges}, {findings}, {size(len(report.html))}"

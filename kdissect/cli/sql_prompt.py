@@ -150,7 +150,7 @@ class Prompt:
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is complete without a semicolon."""
+    """Return whether a line is complete without a semicolon."""
     return line.startswith(".") or line.strip() in ("quit", "exit")
 
 

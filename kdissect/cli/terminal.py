@@ -73,7 +73,7 @@ def _keep(context: click.Context, _: click.Parameter, value: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether stdout is a terminal."""
+    """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -90,13 +90,13 @@ def height() -> int:
 
 
 def _asked_columns() -> bool:
-    """Whether `COLUMNS` was set by its user: readline exports it to children, with `LINES`."""
+    """Return whether the user set `COLUMNS`: readline exports it to children, with `LINES`."""
     columns = os.environ.get("COLUMNS", "")
     return columns.isdecimal() and int(columns) > 0 and "LINES" not in os.environ
 
 
 def has_color() -> bool:
-    """Whether output has colours."""
+    """Return whether output is coloured."""
     context = click.get_current_context(silent=True)
     asked = AUTO if context is None else context.find_root().meta.get(COLOR_KEY, AUTO)
     if asked != AUTO:
@@ -146,7 +146,7 @@ def _pager() -> list[str]:
 
 
 def _page_through(pager: list[str], text: str) -> bool:
-    """Whether the pager could be started."""
+    """Return whether the pager could be started."""
     environment = {"LESS": LESS, "LESSCHARSET": "utf-8", **os.environ}
     options: dict[str, Any] = {"stdin": subprocess.PIPE, "env": environment}
     sys.stdout.flush()

@@ -30,7 +30,7 @@ MAPPED: Final = 10  # names of each dimension with a heat map of their own
 
 
 class Scan:
-    """All that is made of the kept rows, in one scan of each table."""
+    """Aggregates of the kept rows, in one scan of each table."""
 
     def __init__(self, kept: KeptTables, summary: Summary) -> None:
         self.kept = kept
@@ -135,7 +135,7 @@ def page_data(
 
 
 def few(concerns: dict[str, Any]) -> dict[str, Any]:
-    """What a finding concerns, with at most `CONCERNED` names of a kind and the number of all.
+    """The entities of a finding: at most `CONCERNED` names of a kind, and the number of all.
 
     >>> few({"clients": ["a"] * 60, "api": "Fetch"})["clients_count"]
     60
@@ -168,7 +168,7 @@ def tables_of(scan: Scan, document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def folded(scan: Scan, document: dict[str, Any], findings: Sequence[Finding]) -> Iterator[str]:
-    """What the page does not show one by one, in sentences."""
+    """Sentences about the data that the page folds or leaves out."""
     for name in ("clients", "topics"):
         if document[f"{name}_left_out"]:
             yield f"{document[f'{name}_left_out']} {name} with less traffic are in no row"

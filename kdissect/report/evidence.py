@@ -81,7 +81,7 @@ def conditions_of(finding: Finding) -> dict[str, frozenset[str]]:
 
 
 def evidence_of(findings: Sequence[Finding]) -> list[Evidence]:
-    """What to look for."""
+    """The rows to look for."""
     return [Evidence(finding) for finding in findings[:EXAMINED]]
 
 

@@ -122,7 +122,7 @@ def connection_columns(shown: Sequence[str], texts: Sequence[str]) -> tuple[Show
 
 
 def kind_of(column: str) -> str:
-    """How a number is shown, by the end or start of its name."""
+    """Return the format of a number, by the prefix or suffix of its column's name."""
     if column.endswith("_ns"):
         return NS
     return BYTES if "bytes" in column else COUNT

@@ -292,7 +292,7 @@ def refused(found: Sequence[Finding]) -> bool:
 
 
 def turned_away(found: Iterable[Finding]) -> bool:
-    """Whether brokers reset connections before they answered a first request."""
+    """Return whether brokers reset connections before they answered a first request."""
     return any(one.numbers["unanswered"] for one in found if one.id == "connections-reset")
 
 

@@ -272,7 +272,7 @@ def distances(seen: Context) -> dict[str, int]:
 
 
 def _deducted(row: Row) -> str:
-    """How much longer `latency` shows the time to be, where rounding does not hide it."""
+    """The clause on the round trip that `latency` includes, unless rounding hides it."""
     round_trip, p99 = number(row, "round_trip_ns"), number(row, "p99_ns")
     if duration(p99) == duration(p99 + round_trip):
         return ""

@@ -47,7 +47,7 @@ def explained(failure: Exception, columns: Iterable[str]) -> str:
 
 
 def is_mistake(failure: Exception) -> bool:
-    """Whether the query itself is wrong: its syntax, its names, the types of its values."""
+    """Return whether the query itself is wrong: its syntax, its names, the types of its values."""
     import duckdb
 
     return isinstance(

@@ -89,7 +89,7 @@ def new_in(name: str, wanted: Wanted, path: Path) -> list[str]:
 
 
 def is_half_known(finding: Finding, known: Finding) -> bool:
-    """Whether the whole knows one of the two causes that a finding leaves open."""
+    """Return whether the whole knows one of the two causes that a finding leaves open."""
     is_undecided = finding.id in UNDECIDED and finding.severity == WARNING
     return is_undecided and known.id in OF_FOLLOWERS
 

@@ -66,7 +66,7 @@ class Told(NamedTuple):
         return [row for row in found.to_pylist() if self.concerns(row)]
 
     def concerns(self, row: Row) -> bool:
-        """Whether a row is about the clients, topics and others that the finding names."""
+        """Return whether a row is about the clients, topics and others that the finding names."""
         names = self.finding.concerns
         for column, one, several in (
             ("client_id", "client", "clients"), ("topic", "topic", "topics"),
@@ -230,7 +230,7 @@ def rebalanced(told: Told) -> Fragments:
 
 
 def silence(told: Told) -> Fragments:
-    """Of a group whose joins were not captured."""
+    """Sessions of groups whose joins were not captured."""
     rows = sorted(told.rows(), key=lambda row: row["request_start"])
     place = next(at for at, row in enumerate(rows) if row["error"] == "UNKNOWN_MEMBER_ID")
     silent = rows[place]["request_start"] - rows[place - 1]["request_start"]

@@ -63,7 +63,7 @@ def times(row: Row) -> tuple[int | None, ...]:
 
 
 def are_same(shown: Quantiles, row: Row) -> bool:
-    """Whether percentiles are the same but for the rounding of a fraction."""
+    """Return whether percentiles are the same but for the rounding of a fraction."""
     pairs = zip((shown.p50_ns, shown.p95_ns, shown.p99_ns, shown.max_ns), times(row), strict=True)
     return all(one == other or abs((one or -9) - (other or -9)) <= 1 for one, other in pairs)
 

@@ -48,7 +48,7 @@ def findings_of(path: Path, capfd: pytest.CaptureFixture[str]) -> list[dict[str,
 
 
 def serious(page: Any) -> list[str]:
-    """What axe finds and calls serious or critical."""
+    """Violations that axe calls serious or critical."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found = axe.Axe().run(page).response["violations"]
     return [

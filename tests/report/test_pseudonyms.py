@@ -42,7 +42,7 @@ def values_of(path: Path) -> set[str]:
 
 
 def shown(data: dict[str, Any]) -> str:
-    """All that a page says of a capture, without the meanings of columns and the advice."""
+    """The page's data about a capture, without the meanings of columns and the advice."""
     tables = [one["rows"] for one in data["tables"]]
     findings = [{key: one[key] for key in one if key != "next"} for one in data["findings"]]
     maps = [one["name"] for one in data["heat"]["maps"]]

@@ -54,7 +54,7 @@ def has_text(batch: pa.RecordBatch, name: str, part: str) -> npt.NDArray[np.bool
 def has_word(
     batch: pa.RecordBatch, name: str, wanted: Collection[str | None]
 ) -> npt.NDArray[np.bool_]:
-    """Where a text column has one of some texts, or null if None is among them."""
+    """The mask of rows whose text is one of some, or null if None is among them."""
     column = batch.column(name)
     if isinstance(column, pa.DictionaryArray):
         words, codes = _words_and_codes(column)

@@ -91,7 +91,7 @@ class Column:
 
     @property
     def known(self) -> Flags:
-        """Where it is not null."""
+        """The mask of valid values."""
         return np.ones(len(self.values), bool) if self.valid is None else self.valid
 
     @property
@@ -214,7 +214,7 @@ def unified(columns: Sequence[Column]) -> tuple[list[Column], Words | None]:
 
 
 def both(left: Flags | None, right: Flags | None) -> Flags | None:
-    """Where both are valid."""
+    """The mask of rows in which both are valid."""
     if left is None:
         return right
     return left if right is None else left & right

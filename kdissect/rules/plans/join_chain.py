@@ -84,7 +84,7 @@ class Chain:
         return equal, others
 
     def _matching(self, number: int, left: Array, right: Array, predicates: Any) -> Array:
-        """Where other predicates hold of pairs."""
+        """The mask of pairs for which the other predicates hold."""
         pairs = Chain(self.plan, number, len(left))
         pairs.rows = {
             relation: left if places is None else places[left]

@@ -100,7 +100,7 @@ def not_(column: Column) -> Column:
 
 
 def flags(column: Column) -> Array:
-    """Where a condition is true: neither false nor null."""
+    """The mask of rows in which a condition is true: neither false nor null."""
     found: Array = column.values if column.valid is None else column.values & column.valid
     return found
 
@@ -138,7 +138,7 @@ def null_if(column: Column, value: Column) -> Column:
 
 
 def _most(is_largest: bool) -> Callable[..., Column]:
-    """Of several columns, without nulls."""
+    """The result over several columns, nulls left out."""
 
     def apply(*columns: Column) -> Column:
         found = columns[0]
