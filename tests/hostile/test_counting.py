@@ -107,7 +107,7 @@ def changed(
 
 def look_at_all_before(kept: list[list[int]]) -> None:
     kept.append([])
-    for _ in kept:
+    for _ in (*kept, *kept):  # once is hidden by the work of a few stages
         pass
 
 

@@ -43,6 +43,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--least-time": ("1ms", "0s"),
     "--quiet": ("1s", "1ms"),
     "--timeout": ("1s", "1m"),
+    "--anonymize-key": (KEYS,),
     "--context": ("1s", "10ms"),
     "--before": ("10s", "500ms"),
     "--after": ("10s", "500ms"),
@@ -75,7 +76,7 @@ LEFT_OUT = {
 }  # fmt: skip
 NOT_CHOSEN = frozenset({"spark"})  # an engine: see ELSEWHERE
 MOST = 1_000  # of a number
-NEEDS_OUTPUT = frozenset({"dissect", "slice"})
+NEEDS_OUTPUT = frozenset({"dissect", "slice", "report"})
 # Options that `live` takes only with files.
 OF_FILES = frozenset({
     "--rotate", "--keep", "--disk", "--flush", "--tables", "--records", "--payload", "--bodies",
@@ -212,6 +213,8 @@ def has_output(name: str) -> bool:
 def output_of(name: str, format_: str, source: random.Random) -> str:
     if name in ("dissect", "live"):
         return "made"
+    if name == "report":
+        return "made.html"
     if name == "slice":
         return f"made.{format_ or source.choice(('pcap', 'pcapng'))}"
     endings = {"json": "json", "jsonl": "jsonl", "csv": "csv", "parquet": "parquet"}

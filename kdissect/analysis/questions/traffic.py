@@ -101,9 +101,13 @@ def dimensioned(tables: Tables) -> "ir.Table":
 
 
 def of_topics(exchanges: "ir.Table", rows: "ir.Table") -> "ir.Table":
-    """Rows of partitions or batches with the dimensions of the exchange that carried them."""
+    """Rows of partitions or batches with the dimensions of the exchange that carried them.
+
+    A topic whose name was not captured is its id, so that several are not taken for one.
+    """
     carrying = exchanges.filter(exchanges.way.notnull())
-    return rows.drop("connection_id", "capture").inner_join(carrying, "exchange_id")
+    rows = rows.mutate(topic=rows.topic.coalesce(rows.topic_id))
+    return rows.drop("connection_id", "capture", "topic_id").inner_join(carrying, "exchange_id")
 
 
 def named_requests(exchanges: "ir.Table", moved: "ir.Table", by: Sequence[str]) -> "ir.Table":
