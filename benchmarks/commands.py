@@ -6,7 +6,6 @@ Each command is a process of its own whose output is thrown away. Results go to
 benchmarks/results.json and docs/performance.md, a capture at a time.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -45,20 +44,12 @@ def measured(capture: Path, program_path: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--megabytes", type=int, default=30)
-    parser.add_argument("--kinds", default=",".join(drawn.KINDS))
-    parser.add_argument("--seed", type=int, default=2)
+    parser = drawn.parser(__doc__)
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
     where = timing.circumstances() | {"kdissect": timing.compiled_version(options.compiled)}
     with tempfile.TemporaryDirectory(prefix="kdissect-commands-") as scratch:
-        capture = Path(scratch, "drawn.pcap")
-        for kind in options.kinds.split(","):
-            parameters = drawn.draw(options.seed, kind, ())._replace(connections=CONNECTIONS)
-            drawn.make(parameters, capture, options.megabytes * 1_000_000)
+        for kind, capture in drawn.captures(options, CONNECTIONS, Path(scratch)):
             found = {
                 "bytes": capture.stat().st_size,
                 "seed": options.seed,

@@ -290,6 +290,28 @@ def make(drawn: Drawn, out: Path, size: int) -> None:
         line.wire.flush()
 
 
+def parser(described: str | None) -> argparse.ArgumentParser:
+    """The command line of a benchmark over drawn captures, one of each kind."""
+    found = argparse.ArgumentParser(
+        description=described, formatter_class=argparse.RawTextHelpFormatter
+    )
+    found.add_argument("--megabytes", type=int, default=30)
+    found.add_argument("--kinds", default=",".join(KINDS))
+    found.add_argument("--seed", type=int, default=2)
+    return found
+
+
+def captures(
+    options: argparse.Namespace, connections: int, directory: Path
+) -> Iterator[tuple[str, Path]]:
+    """Each kind with its capture, which the next one overwrites."""
+    capture = directory / "drawn.pcap"
+    for kind in options.kinds.split(","):
+        parameters = draw(options.seed, kind, ())._replace(connections=connections)
+        make(parameters, capture, options.megabytes * 1_000_000)
+        yield kind, capture
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter

@@ -7,7 +7,6 @@ process ([evidence_run.py](evidence_run.py)). Results go to benchmarks/results.j
 docs/performance.md, a capture at a time.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -28,19 +27,10 @@ def measured(capture: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--megabytes", type=int, default=30)
-    parser.add_argument("--kinds", default=",".join(drawn.KINDS))
-    parser.add_argument("--seed", type=int, default=2)
-    options = parser.parse_args()
+    options = drawn.parser(__doc__).parse_args()
     where = timing.circumstances() | {"kdissect": timing.compiled_version("")}
     with tempfile.TemporaryDirectory(prefix="kdissect-evidence-") as scratch:
-        capture = Path(scratch, "drawn.pcap")
-        for kind in options.kinds.split(","):
-            parameters = drawn.draw(options.seed, kind, ())._replace(connections=CONNECTIONS)
-            drawn.make(parameters, capture, options.megabytes * 1_000_000)
+        for kind, capture in drawn.captures(options, CONNECTIONS, Path(scratch)):
             found = {
                 "bytes": capture.stat().st_size,
                 "seed": options.seed,

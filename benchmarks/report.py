@@ -6,7 +6,6 @@ Time to interactive is `domInteractive` of Debian's Chromium when the page is op
 without a browser or Playwright.
 """
 
-import argparse
 import shutil
 import tempfile
 from pathlib import Path
@@ -52,21 +51,13 @@ def line(kind: str, capture: Path, scratch: Path, program: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--megabytes", type=int, default=30)
-    parser.add_argument("--kinds", default=",".join(drawn.KINDS))
-    parser.add_argument("--seed", type=int, default=2)
+    parser = drawn.parser(__doc__)
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
     print("capture          page  interactive  CPU report / summary  memory report / summary")
     with tempfile.TemporaryDirectory(prefix="kdissect-report-") as name:
         scratch = Path(name)
-        for kind in options.kinds.split(","):
-            capture = scratch / "drawn.pcap"
-            parameters = drawn.draw(options.seed, kind, ())._replace(connections=CONNECTIONS)
-            drawn.make(parameters, capture, options.megabytes * 1_000_000)
+        for kind, capture in drawn.captures(options, CONNECTIONS, scratch):
             print(line(kind, capture, scratch, options.compiled), flush=True)
 
 

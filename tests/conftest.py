@@ -32,6 +32,7 @@ CASES = os.environ.get("KDISSECT_CASES", "")
 # Share of the tests that take long, as `tools.costly_tests` has found, that is drawn then, up to 1.
 COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
+PROGRAMS = {"tcpdump": "tcpdump", "promtool": "prometheus"}  # marker and program → package
 JAVA = {"java", "spark"}  # fixtures that start one
 # Share of the slow tests that is drawn; like the lanes not for the pytests that tests start.
 SLOW_SHARE = float(os.environ.pop("KDISSECT_SLOW", "1"))
@@ -146,6 +147,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests of a program that is not installed, unless it is required here."""
-    is_required = os.environ.get("KDISSECT_TCPDUMP") == "require"
-    if item.get_closest_marker("tcpdump") and not is_required and not shutil.which("tcpdump"):
-        pytest.skip("needs tcpdump and libpcap: apt-get install tcpdump")
+    for program, package in PROGRAMS.items():
+        is_required = os.environ.get(f"KDISSECT_{program.upper()}") == "require"
+        if item.get_closest_marker(program) and not is_required and not shutil.which(program):
+            pytest.skip(f"needs {program}: apt-get install {package}")

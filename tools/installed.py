@@ -1,6 +1,7 @@
 """Run an installed kdissect as a user would: declared dependencies only, then one extra at a time.
 
-    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12] [--few]
+    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12]
+                              [--all | --few]
 
 Each environment is a new virtual environment with the wheel in it:
 

@@ -8,6 +8,7 @@ leader has given it up: until then the producer waited for that follower.
 
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.consumption import named
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def with_given_up(rows: "ir.Table") -> "ir.Table":
 
 def follower_fetches(tables: Tables) -> "ir.Table":
     """Topic, partition and offset of each fetch of a broker, and its request time."""
-    exchanges, partitions = tables["all_exchanges"], tables["all_partitions"]
+    exchanges, partitions = tables["all_exchanges"], named(tables["all_partitions"])
     fetches = exchanges.filter(exchanges.api == "Fetch", exchanges.replica_id.notnull())
     sent = fetches.select(
         "exchange_id", follower=fetches.replica_id, time_ns=fetches.request_end_ns
@@ -79,7 +80,7 @@ def follower_fetches(tables: Tables) -> "ir.Table":
 
 def produced_batches(tables: Tables) -> "ir.Table":
     """Topic, partition and next offset of batches produced with acks=all without an error."""
-    exchanges, partitions = tables["exchanges"], tables["partitions"]
+    exchanges, partitions = tables["exchanges"], named(tables["partitions"])
     produces = exchanges.filter(exchanges.api == "Produce", exchanges.acks == ALL)
     times = produces.select("exchange_id", "request_start_ns", "response_start_ns")
     kept = partitions.filter(

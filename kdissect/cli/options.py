@@ -229,21 +229,26 @@ def failing(*conditions: str) -> Callable[[F], F]:
     )
 
 
+def to_file(help_: str, **more: Any) -> Callable[[F], F]:
+    """Add -o for one file."""
+    return option(
+        "-o",
+        "--output",
+        "path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="PATH",
+        help=help_,
+        **more,
+    )
+
+
 def output(formats: tuple[str, ...], default: str = TABLE_FORMAT) -> Callable[[F], F]:
     """Add --format, -o and --force."""
 
     def add(command: F) -> F:
         for one in (
             force,
-            option(
-                "-o",
-                "--output",
-                "path",
-                group=OUTPUT,
-                type=click.Path(dir_okay=False, path_type=Path),
-                metavar="PATH",
-                help="Write to this file. Its extension sets the format.",
-            ),
+            to_file("Write to this file. Its extension sets the format.", group=OUTPUT),
             option("--format", "format_", group=OUTPUT, type=Choice(formats), help=default),
             option(
                 "--json",

@@ -37,15 +37,7 @@ KEY_LIMIT: Final = 4096
     ),
 )
 @options.files
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    metavar="PATH",
-    help="The HTML file to write.",
-)
+@options.to_file("The HTML file to write.", required=True)
 @click.option("--all", "is_all", is_flag=True, help="Run every analysis for findings.")
 @click.option(
     "--anonymize",

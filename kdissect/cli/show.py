@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kdissect.api.dissected import DissectedExchange
     from kdissect.tables.ordering import Key
 
+TEXT: Final = "text"
 HELD: Final = 100  # exchanges beyond twice the limit that are held while they are sorted
 
 
@@ -41,9 +42,7 @@ HELD: Final = 100  # exchanges beyond twice the limit that are held while they a
 )
 @options.files
 @options.selecting
-@click.option(
-    "--format", "format_", type=Choice(("text", "jsonl")), default="text", show_default=True
-)
+@click.option("--format", "format_", type=Choice(("text", "jsonl")), show_default=TEXT)
 @click.option(
     "--json",
     "format_",
@@ -76,7 +75,7 @@ def command(
     limit: int | None,
     keys: tuple[Any, ...],
     fail_on: str | None,
-    format_: str,
+    format_: str | None,
     payload: bool,
     undecoded: bool,
     packet: int | None,
@@ -95,7 +94,8 @@ def command(
     from kdissect.cli.hex_view import hex_lines
     from kdissect.cli.tree import exchange_json, exchange_lines, heading_lines
 
-    if is_hex and format_ != "text":
+    format_ = format_ or TEXT  # no default of click: before 8.3, that of --json takes its place
+    if is_hex and format_ != TEXT:
         raise click.UsageError("--hex is text; --format and --json have values")
     if where:
         check_condition(where, "--where")
@@ -106,7 +106,7 @@ def command(
         dissection = Dissection(
             list(files),
             where,
-            waits=format_ != "text",
+            waits=format_ != TEXT,
             **settings,
             progress=shown.report,
         )

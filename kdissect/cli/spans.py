@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     ),
 )
 @options.files
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="PATH",
-    help="Write to this file instead of stdout.",
-)
+@options.to_file("Write to this file instead of stdout.")
 @click.option(
     "--endpoint",
     metavar="URL",

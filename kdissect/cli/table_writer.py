@@ -1,6 +1,7 @@
 """Rows as a table of text: aligned in a pipe, fitted to the width on a terminal.
 
-In a pipe, cells are as long as they are, and all columns are there. On a terminal, texts longer
+In a pipe, cells are as long as they are, and all columns are there; only in lines of more than
+`LINE` characters the longest cells are cut. On a terminal, texts longer
 than `LONGEST_CELL` (advice, reasons, lists of names) are wrapped below their row, at its full
 width; columns of names become narrower as needed, and those that do not fit are left out.
 """
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LONGEST_CELL: Final = 48  # of a text beside others on a terminal
+LINE: Final = 2_900  # characters of a line in a pipe
 LEAST: Final = 32  # of a shorter text nothing is cut; columns are left out first
 MEASURED_ROWS: Final = 1000
 INDENT: Final = "    "
@@ -58,7 +60,10 @@ class TableWriter:
         for row in zip(*columns, strict=True):
             cells = dict(zip(names, row, strict=True))
             if self._widths:
-                parts = [self._part(name, cells[name], texts[name]) for name in self._widths]
+                widths = self._widths_of(cells)
+                parts = [
+                    self._part(name, cells[name], widths[name], texts[name]) for name in widths
+                ]
                 self._print(BETWEEN.join(parts))
             for name in self._below:
                 self._print_below(name, cells[name])
@@ -79,7 +84,8 @@ class TableWriter:
                 continue
             natural[name] = max([cell_len(name), *lengths])
         if self._room == UNLIMITED:
-            self._widths = natural
+            most = common_limit(list(natural.values()), LINE)
+            self._widths = {name: min(size, most) for name, size in natural.items()}
         else:
             self._fit(natural, texts)
         header = BETWEEN.join(name.ljust(size) for name, size in self._widths.items())
@@ -108,10 +114,17 @@ class TableWriter:
             kept = zip(beside, widths, strict=True)
             self._widths = {name: size for name, size in kept if size}
 
-    def _part(self, name: str, cell: str, is_text: bool) -> str:
-        size = self._widths[name]
-        if self._room == UNLIMITED and cell_len(cell) > size:
-            return cell  # of a row after those that were measured
+    def _widths_of(self, cells: dict[str, str]) -> dict[str, int]:
+        """The widths in one row: in a pipe, rows after those that were measured may be wider."""
+        if self._room < UNLIMITED:
+            return self._widths
+        wider = {name: max(size, cell_len(cells[name])) for name, size in self._widths.items()}
+        if wider == self._widths:
+            return wider
+        most = common_limit(list(wider.values()), LINE)
+        return {name: min(size, most) for name, size in wider.items()}
+
+    def _part(self, name: str, cell: str, size: int, is_text: bool) -> str:
         return self._paint(fitted(cell, size, is_text), self._style(name, cell))
 
     def _style(self, name: str, cell: str) -> str:
@@ -128,6 +141,21 @@ class TableWriter:
 
     def _print(self, line: str) -> None:
         self._file.write(line.rstrip().encode(**_LENIENT) + b"\n")
+
+
+def common_limit(sizes: list[int], line: int) -> int:
+    """The largest width of a cell with which a line of columns is no longer than `line`.
+
+    >>> common_limit([10, 500, 400], 904), common_limit([10, 20], 904)
+    (490, 20)
+    """
+    left = line - len(BETWEEN) * (len(sizes) - 1)
+    for number, size in enumerate(sorted(sizes)):
+        fair = left // (len(sizes) - number)
+        if size > fair:
+            return fair
+        left -= size
+    return max(sizes, default=0)
 
 
 def _cells(column: "pa.Array") -> Iterator[str]:

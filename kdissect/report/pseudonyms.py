@@ -1,7 +1,8 @@
 """Pseudonyms for addresses and names in rows, so that a page can be sent to others.
 
 They replace the texts of rows before anything is counted, so findings, plots and tables are made of
-pseudonyms only. A pseudonym is the keyed hash of a text: without the key nobody can try names.
+pseudonyms only. A pseudonym is a keyed hash (HMAC-SHA-256) of the text: without the key, guessed
+names cannot be tested.
 """
 
 import hashlib

@@ -1,4 +1,8 @@
-"""Pages in Debian's Chromium, driven by Playwright; one browser for all tests of a process."""
+"""Pages in Debian's Chromium, driven by Playwright.
+
+A browser for each module: while Playwright drives it, an event loop runs in this thread, which
+tests of prompts cannot have.
+"""
 
 import os
 import shutil
@@ -13,7 +17,7 @@ MISSING = "needs Chromium: apt-get install chromium"
 WIDTHS = (1280, 390)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     is_required = os.environ.get("KDISSECT_BROWSER") == "require"

@@ -145,6 +145,22 @@ def test_tables_sort_search_and_copy(page_path: Path, opened: Opens) -> None:
     assert shown.said == []
 
 
+@pytest.mark.slow
+def test_a_dark_page_is_printed_light(page_path: Path, opened: Opens) -> None:
+    """Chromium makes a PDF, and says so to the page."""
+    shown = opened(page_path, theme="dark")
+    colours = "[getComputedStyle(document.body), "
+    colours += "{color: echarts.getInstanceByDom(document.getElementById('time-plot'))"
+    colours += ".getOption().textStyle.color}].map(one => one.color)"
+    dark = shown.page.evaluate(colours)
+    shown.page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {colours}; }})")
+    assert shown.page.pdf()[:5] == b"%PDF-"
+    printed = shown.page.evaluate("window.printed")
+    assert all(one != other for one, other in zip(printed, dark, strict=True))
+    assert shown.page.evaluate(colours) == dark
+    assert shown.said == []
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     talk = conversation().open()

@@ -1,15 +1,19 @@
 """Numbers of a page are those of the tables, asked of DuckDB."""
 
+import bisect
 import json
+import math
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import kdissect
-from kdissect.report.axis import LATENCY_BINS, MS, latency_bins
+from kdissect.report.axis import MS, latency_bins
 from kdissect.report.heat import PARTS
 from kdissect.report.writing import make_report
 from tests.seeds import SEED
@@ -86,18 +90,27 @@ def check_heat(base: Any, heat: dict[str, Any]) -> None:
             values = [row[0] for row in base.execute(asked, [name]).fetchall()]
             flat = cells.get(part, [])
             assert sum(flat[2::3]) == len(values), (by, name, part)
-            counts = [0] * LATENCY_BINS
+            counts = [0] * (len(BOUNDS) + 1)
             for bin_, many in zip(flat[1::3], flat[2::3], strict=True):
                 counts[bin_] += many
             assert counts == binned(values)
 
 
-def binned(values: list[int]) -> list[int]:
-    import numpy as np
+# Where each bin but the first begins in ns: eight a decade from 1 µs, which are 33 % wide.
+BOUNDS = [math.ceil(Decimal(1_000) * Decimal(10) ** (Decimal(n) / 8)) for n in range(1, 72)]
 
-    bins = latency_bins(np.array(values, np.int64)) if values else np.empty(0, np.int64)
-    found: list[int] = np.bincount(bins, minlength=LATENCY_BINS).tolist()
-    return found
+
+def binned(values: list[int]) -> list[int]:
+    counts = [0] * (len(BOUNDS) + 1)
+    for value in values:
+        counts[bisect.bisect_right(BOUNDS, value)] += 1
+    return counts
+
+
+def test_bins_begin_at_their_bounds() -> None:
+    ends = [bound - 1 for bound in BOUNDS]
+    assert latency_bins(np.array(BOUNDS)).tolist() == list(range(1, len(BOUNDS) + 1))
+    assert latency_bins(np.array(ends)).tolist() == list(range(len(BOUNDS)))
 
 
 def check_pairs(base: Any, data: dict[str, Any]) -> None:

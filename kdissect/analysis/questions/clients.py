@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.consumption import OF_MEMBERS
+from kdissect.analysis.consumption import OF_MEMBERS, named
 from kdissect.analysis.dimensions import (
     CLIENT,
     DEFAULT_WINDOW_NS,
@@ -152,7 +152,7 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
 
 def topics(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
     """The topics that a client produces to and consumes from."""
-    partitions = tables["partitions"].select("exchange_id", "topic").distinct()
+    partitions = named(tables["partitions"]).select("exchange_id", "topic").distinct()
     used = rows.select("exchange_id", "api", *by).inner_join(partitions, "exchange_id")
     is_produced, is_consumed = used.api.isin(PRODUCING), used.api.isin(CONSUMING)
     return used.group_by(list(by)).aggregate(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.consumption import OF_MEMBERS
+from kdissect.analysis.consumption import OF_MEMBERS, named
 from kdissect.analysis.dimensions import with_ends
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.grouping import CONSUMING, PRODUCING, listed
@@ -86,7 +86,7 @@ def edges(tables: Tables) -> "ir.Table":
     )
     rows = rows.left_join(groups, "who").drop("who_right")
     rows = rows.mutate(groups=(rows.direction == "consumes").ifelse(rows.groups, None))
-    partitions = tables["partitions"].select(
+    partitions = named(tables["partitions"]).select(
         "exchange_id", "topic", "partition", "record_count", "record_bytes", "error_code"
     )
     return rows.inner_join(partitions, "exchange_id")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.brokers import is_peer
+from kdissect.analysis.consumption import named
 from kdissect.analysis.dimensions import (
     DEFAULT_WINDOW_NS,
     WINDOW,
@@ -106,8 +107,8 @@ def of_topics(exchanges: "ir.Table", rows: "ir.Table") -> "ir.Table":
     A topic whose name was not captured is its id, so that several are not taken for one.
     """
     carrying = exchanges.filter(exchanges.way.notnull())
-    rows = rows.mutate(topic=rows.topic.coalesce(rows.topic_id))
-    return rows.drop("connection_id", "capture", "topic_id").inner_join(carrying, "exchange_id")
+    rows = named(rows).drop("connection_id", "capture", "topic_id")
+    return rows.inner_join(carrying, "exchange_id")
 
 
 def named_requests(exchanges: "ir.Table", moved: "ir.Table", by: Sequence[str]) -> "ir.Table":

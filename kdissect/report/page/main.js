@@ -31,6 +31,22 @@ function startFolded() {
   byId("folded").append(...said.map((/** @type {string} */ one) => element("li", {}, one)));
 }
 
+/** Paper is white, and narrower than most windows: printed plots are light, whatever the theme. */
+function startPrinting() {
+  /** @param {boolean} dark @param {number | "auto"} width */
+  const redraw = (dark, width) => {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    for (const draw of drawings) draw();
+    for (const id of ["time-plot", "heat-plot", "network-plot"]) echarts.getInstanceByDom(byId(id))?.resize({ width });
+  };
+  let wasDark = false;
+  addEventListener("beforeprint", () => {
+    wasDark = isDark();
+    redraw(false, 680);
+  });
+  addEventListener("afterprint", () => redraw(wasDark, "auto"));
+}
+
 startTotals();
 startFindings();
 startTime();
@@ -39,5 +55,4 @@ startTables();
 startNetwork();
 startFolded();
 startTheme();
-addEventListener("beforeprint", () => { for (const id of ["time-plot", "heat-plot", "network-plot"]) echarts.getInstanceByDom(byId(id))?.resize({ width: 680 }); });
-addEventListener("afterprint", () => { for (const id of ["time-plot", "heat-plot", "network-plot"]) echarts.getInstanceByDom(byId(id))?.resize({ width: "auto" }); });
+startPrinting();
