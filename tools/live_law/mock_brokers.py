@@ -111,9 +111,7 @@ def poll_until(is_so: Callable[[], bool], *readers: Consumer) -> None:
             reader.poll(0.1)
 
 
-def consumer(
-    addresses: str, group: str, name: str, membership: Mapping[str, str]
-) -> Consumer:
+def consumer(addresses: str, group: str, name: str, membership: Mapping[str, str]) -> Consumer:
     """One that reads from the beginning, and beats often."""
     settings = {
         "bootstrap.servers": addresses,
