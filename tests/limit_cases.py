@@ -223,7 +223,7 @@ CASES = {
         with_large(9000).pcap, 3000, ANSWERED * 3, ANSWERED * 3, ["frame-held-limit"]
     ),
     "search_bytes_in_all": Case(
-        from_the_middle, 1000, ANSWERED * 2, ANSWERED, ["search-limit", "resync", "resync"]
+        from_the_middle, 1000, ANSWERED * 2, ANSWERED, ["search-limit", "mid-stream", "mid-stream"]
     ),
     "pending_requests": Case(
         slow_broker, 2, UNANSWERED * 3 + ANSWERED * 2, UNANSWERED * 3 + ANSWERED * 2,

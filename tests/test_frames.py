@@ -260,7 +260,7 @@ def test_a_capture_that_starts_in_a_frame_skips_to_the_next() -> None:
     done = cut(talk, MarkProbe())
     assert done.bodies() == [MARK + b"one", MARK + b"two"]
     text = "15 bytes skipped until the first frame was found"
-    assert done.problems == [Problem("frames", "resync", text, START_NS, 1, 15, 1, -1, 0)]
+    assert done.problems == [Problem("frames", "mid-stream", text, START_NS, 1, 15, 1, -1, 0)]
 
 
 def test_without_any_frame_one_problem_has_the_skipped_bytes() -> None:

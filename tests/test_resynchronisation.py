@@ -36,14 +36,14 @@ def test_a_start_inside_a_request_finds_the_next_one_wherever_it_starts(start: i
     size = len(produce(1, bytes(3000)))
     lost = -(-(start - 3) * MSS // size)
     assert answered(found) == list(range(lost + 1, 21))
-    assert kinds(found) <= Counter({"resync": 2})
+    assert kinds(found) <= Counter({"mid-stream": 2})
 
 
 def test_the_bytes_skipped_before_the_first_frame_are_reported() -> None:
     found = found_in(pipelined(20, 3000).start_late(4))
     size = len(produce(1, bytes(3000)))
     (row,) = [row for row in found.tables["problems"] if row["bytes"] == size - MSS]
-    assert row["kind"] == "resync"
+    assert row["kind"] == "mid-stream"
 
 
 def test_requests_larger_than_the_search_buffer_are_found() -> None:

@@ -6,7 +6,7 @@ a file compressed afterwards is the same, one that a ring buffer overwrites is a
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -82,6 +82,14 @@ class RotationFollower:
         self._done[Version(COMPRESSION.sub("", path), first_time_ns)] = None
         while len(self._done) > MAX_REMEMBERED:
             del self._done[next(iter(self._done))]
+
+    def unread_size(self, is_current: Callable[[str], bool]) -> int:
+        """Bytes of files not taken yet, except the one being read."""
+        return sum(
+            self._seen[one.path].stamp[1]
+            for one in self._look()
+            if not self._is_done(one.version) and not is_current(one.path)
+        )
 
     def _is_done(self, version: Version) -> bool:
         """Return whether it was taken; a file being compressed has no packets for a while."""

@@ -17,6 +17,7 @@ from kdissect.cli.live_options import (
     parsed_by,
     rotation_of,
     seconds_of,
+    topic_names,
 )
 from kdissect.cli.program import ANSWERED
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -78,6 +79,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     help="Serve Prometheus metrics there; default address: loopback.",
 )
 @options.user
+@topic_names
 @click.option(
     "--max-cpu",
     type=click.FloatRange(1),
@@ -126,6 +128,7 @@ def command(
     rotation: Rotation,
     metrics: Address | None,
     user: str | None,
+    log_directories: tuple[Path, ...],
     **rest: Any,
 ) -> int:
     """Capture on interfaces (-i), or read SOURCE: a pipe (`-`), a capture, or with --follow one
@@ -154,7 +157,7 @@ def command(
     modules = ["kdissect.cli.live_run"]
     if metrics is not None:
         modules += ["kdissect.live.counting.metrics", "kdissect.live.metrics_server"]
-    needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user)
+    needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user, log_directories)
     with opened(needs) as had:
         from kdissect.cli.live_run import Plan, run
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
@@ -108,6 +109,18 @@ def parsed_by(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Par
             raise click.BadParameter(str(error)) from error
 
     return callback
+
+
+topic_names = option(
+    "--topic-names-from",
+    "log_directories",
+    group=CAPTURE,
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Log directory of the broker (log.dirs), whose partition.metadata files have the names of "
+    "topic ids; repeatable.",
+)
 
 
 def capturing(command: F) -> F:

@@ -62,6 +62,8 @@ class Parts:
         self.metrics: Any = None
         if opened.notifier.is_heard:
             self.listeners.append(ServiceListener(opened.notifier))
+        if opened.topic_names is not None:
+            self.listeners.append(opened.topic_names)
         if plan.directory is not None:
             self.files = make_files(plan, plan.directory)
             self.listeners.append(self.files)

@@ -1,6 +1,6 @@
 """Start of ``kdissect live`` and ``top``: open what needs privileges, and drop those.
 
-    open sockets, key logs, directory ──▶ drop privileges ──▶ import the rest, start threads
+    open sockets, key logs, directories ──▶ drop privileges ──▶ import the rest, start threads
 
 A thread permanently has the privileges of the one that starts it, and importing pyarrow or numpy
 starts threads. So this module, and all that it imports, imports neither; `drop_privileges` raises
@@ -21,6 +21,7 @@ from kdissect.cli.live_imports import (
 )
 from kdissect.dissection.options import Options
 from kdissect.errors import KdissectError
+from kdissect.live.broker_names import BrokerNames
 from kdissect.live.keylogs import TailedKeyLogs
 from kdissect.live.metrics_socket import Bound, bind
 from kdissect.live.privileges import (
@@ -53,6 +54,7 @@ class Needs:
     directory: Path | None = None
     metrics: "Address | None" = None
     user: str | None = None
+    log_directories: tuple[Path, ...] = ()
     has_screen: bool = False
 
     @property
@@ -68,6 +70,7 @@ class Opened:
     packet_source: PacketSource
     keylogs: TailedKeyLogs
     notifier: Notifier
+    topic_names: BrokerNames | None
     bound: Bound | None
     dropped: Dropped | None
 
@@ -86,6 +89,10 @@ def opened(needs: Needs) -> Iterator[Opened]:
         closing.callback(packet_source.close)
         keylogs = TailedKeyLogs(needs.options.keylog)
         closing.callback(keylogs.close)
+        topic_names = None
+        if needs.log_directories:
+            topic_names = BrokerNames(needs.log_directories)
+            closing.callback(topic_names.close)
         bound = None
         if needs.metrics is not None:
             bound = closing.enter_context(bind(needs.metrics.host, needs.metrics.port))
@@ -99,4 +106,4 @@ def opened(needs: Needs) -> Iterator[Opened]:
         import_all(*needs.imports)
         if needs.directory is not None:
             check_directory(needs.directory)
-        yield Opened(packet_source, keylogs, notifier, bound, dropped)
+        yield Opened(packet_source, keylogs, notifier, topic_names, bound, dropped)

@@ -1,5 +1,6 @@
 """``kdissect top``: a live screen of client activity and latency."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -7,7 +8,7 @@ import click
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
 from kdissect.cli.help import Command
-from kdissect.cli.live_options import capturing, parsed_by, seconds_of
+from kdissect.cli.live_options import capturing, parsed_by, seconds_of, topic_names
 from kdissect.cli.program import ANSWERED
 
 
@@ -49,6 +50,7 @@ from kdissect.cli.program import ANSWERED
     help="Print snapshots as JSON, without a screen. One with --once, else one each interval.",
 )
 @options.user
+@topic_names
 @options.decoding
 def command(
     asked: Any,
@@ -58,6 +60,7 @@ def command(
     once: bool,
     is_json: bool,
     user: str | None,
+    log_directories: tuple[Path, ...],
 ) -> int:
     """Show the traffic on interfaces (-i), or in SOURCE: a pipe (`-`), a capture, or with
     --follow one that is still being written.
@@ -82,7 +85,15 @@ def command(
     from kdissect.dissection.options import Options
 
     made = Options(**settings)
-    with opened(Needs(asked, made, tuple(modules), user=user, has_screen=is_shown)) as had:
+    needs = Needs(
+        asked,
+        made,
+        tuple(modules),
+        user=user,
+        log_directories=log_directories,
+        has_screen=is_shown,
+    )
+    with opened(needs) as had:
         from kdissect.cli.top_run import Plan, run
 
         return run(Plan(asked, made, interval_s, window_s, once, is_json), had)

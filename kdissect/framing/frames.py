@@ -743,7 +743,7 @@ class Frames:
             self._report("resync", text, framing.lost, chunk)
         elif framing.lost > 0:
             text = f"{framing.lost} bytes skipped until the first frame was found"
-            self._report("resync", text, framing.lost, chunk)
+            self._report("mid-stream", text, framing.lost, chunk)
 
     def _end(self, end: End) -> list[Frame]:
         frames: list[Frame] = []

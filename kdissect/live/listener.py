@@ -1,16 +1,19 @@
 """`Listener`: consumer of rows while packets come; and `Status`, the state of the capture."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kdissect.live.encryption import NOTHING, Undecrypted
-from kdissect.sources.packet_source import Counts, PacketSource
+from kdissect.sources.packet_source import Behind, Counts, PacketSource
 
 if TYPE_CHECKING:  # a service imports this module before it drops privileges
     import pyarrow as pa
 
     from kdissect.dissection.dissector import Dissector
     from kdissect.pipeline import Balance
+
+# Kind of problems: bytes before the first frame of a direction, not captured from its beginning.
+MID_STREAM: Final = "mid-stream"
 
 
 class Status(NamedTuple):
@@ -20,7 +23,8 @@ class Status(NamedTuple):
     `backlog` is the fill level of the capture buffer, 0 to 1. `open_connections` are, at the end,
     those that were open when the capture ended. `level` is the level of shedding, see
     `shedding`, and `shed` the shed counters by kind. `memory` is the resident memory of this
-    process in bytes, `cpu_seconds` its CPU time. `undecrypted` is of TLS.
+    process in bytes, `cpu_seconds` its CPU time. `undecrypted` is of TLS. `behind` is unread data
+    of files that are followed.
     """
 
     now_ns: int
@@ -33,6 +37,18 @@ class Status(NamedTuple):
     memory: int = 0
     cpu_seconds: float = 0.0
     undecrypted: Undecrypted = NOTHING
+    behind: Behind = Behind()
+
+    @property
+    def problems(self) -> Mapping[str, int]:
+        """Problems since the start by kind, without what only says that a capture was begun."""
+        kinds = self.balance.problems
+        return {kind: count for kind, count in kinds.items() if kind != MID_STREAM}
+
+    @property
+    def mid_streams(self) -> int:
+        """Directions of connections that had begun before the capture did."""
+        return self.balance.problems.get(MID_STREAM, 0)
 
 
 class LiveCapture(Protocol):

@@ -275,6 +275,7 @@ class Watcher:
             shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),
             cpu_seconds=usage.ru_utime + usage.ru_stime,
+            behind=self.packet_source.behind(),
             undecrypted=self.encryption.look(int(self.dissector.totals.encrypted_bytes)),
         )
 

@@ -12,8 +12,7 @@ MUCH: Final = 0.01
 SILENT: Final = "none"  # protocol of connections without payload
 WORDS: Final = {SILENT: "without data", "unknown": "of unknown protocol"}
 ENCRYPTED: Final = 0.1
-RESYNC: Final = "resync"  # kind of problems: bytes before a frame
-BEGUN: Final = "until the first frame was found"
+MID_STREAM: Final = "mid-stream"  # kind of problems: bytes before the first frame
 
 
 def losses(seen: Context) -> Iterator[Finding]:
@@ -70,7 +69,7 @@ def undecoded(seen: Context) -> Iterator[Finding]:
     if not seen.summary.totals.exchanges or skipped < LOST * max(1, network.payload_bytes):
         return
     # The rest of a message that began before the capture.
-    is_begun = all(row.kind == RESYNC and row.message.endswith(BEGUN) for row in kinds)
+    is_begun = all(row.kind == MID_STREAM for row in kinds)
     # A problem found only at a connection's end has no packet.
     packet = kinds[0].packet_number if kinds else None
     place = "" if packet is None else f" at packet {packet}"

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kdissect.live.counting.lines import BEHIND_S
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.encryption import Undecrypted
 from kdissect.screen.lines import (
@@ -18,8 +19,9 @@ from kdissect.screen.lines import (
     width_of,
 )
 from kdissect.screen.views import HOT_NS, VIEWS, WARM_NS, View, known_duration
+from kdissect.sources.packet_source import Behind
 from kdissect.text.escape import escaped
-from kdissect.text.human import count, counted, rate, share, size, time
+from kdissect.text.human import count, counted, duration, rate, share, size, time
 
 # The last two minutes, at one value per second; more would not fit a line.
 HISTORY_LENGTH: Final = 120
@@ -194,11 +196,19 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
         groups.append(Group([Piece(shed_text(snapshot, width), "hot")]))
     if status.backlog >= FULL_BACKLOG:
         groups.append(Group([Piece(f"buffer {100 * status.backlog:.0f} %", "hot")]))
+    if status.behind.seconds >= BEHIND_S:
+        groups.append(Group([Piece(behind_text(status.behind, width), "hot")]))
     cpu = f"cpu {100 * history.cpu:.0f} %, " if history.cpu != NOT_KNOWN else ""
     own = cpu + size(status.memory)
     number = status.open_connections
     connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
     return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]
+
+
+def behind_text(behind: Behind, width: int) -> str:
+    """How far the end of a followed file is ahead, in time and bytes."""
+    text = f"{duration(round(behind.seconds * 1e9))} behind"
+    return f"{text} ({size(behind.bytes)})" if width >= WIDE else text
 
 
 def undecrypted_text(undecrypted: Undecrypted, width: int) -> str:

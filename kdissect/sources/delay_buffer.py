@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.sources.packet_source import Counts, PacketSource
+from kdissect.sources.packet_source import Behind, Counts, PacketSource
 
 
 class DelayBuffer(PacketSource):
@@ -54,6 +54,9 @@ class DelayBuffer(PacketSource):
 
     def backlog(self) -> float:
         return self.packet_source.backlog()
+
+    def behind(self) -> Behind:
+        return self.packet_source.behind()
 
     def take_problems(self) -> list[Problem]:
         return self.packet_source.take_problems()

@@ -21,6 +21,16 @@ class Counts(NamedTuple):
     dropped: int = 0
 
 
+class Behind(NamedTuple):
+    """Data that a packet source has, and that was not read yet.
+
+    `seconds` is the age of the last packet read by this host's clock; 0 if nothing is unread.
+    """
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+
 class PacketSource(ABC):
     """Returns packets as they arrive; a context manager, which closes it.
 
@@ -51,6 +61,10 @@ class PacketSource(ABC):
     def backlog(self) -> float:
         """Fill level of the buffer at the last read, from 0 to 1."""
         return 0.0
+
+    def behind(self) -> Behind:
+        """Unread data of a source that keeps it, as a file; nothing for all others."""
+        return Behind()
 
     def take_problems(self) -> list[Problem]:
         """The problems since the last call."""

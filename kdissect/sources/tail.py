@@ -14,10 +14,10 @@ from typing import Final
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.capture_file import NO_PACKET_NS, capture_error
 from kdissect.capture.incremental import IncrementalCapture
-from kdissect.capture.packet import Packet
+from kdissect.capture.packet import SECOND_NS, Packet
 from kdissect.capture.rotation_follower import RotatedFile, RotationFollower
 from kdissect.errors import CaptureError, Problem
-from kdissect.sources.packet_source import PacketSource
+from kdissect.sources.packet_source import Behind, PacketSource
 
 READ_SIZE: Final = 1 << 20
 # Interval of the search for other files: the maximum delay in noticing a tap's next file.
@@ -44,6 +44,10 @@ class TailSource(PacketSource):
         self._next: RotatedFile | None = None
         self._ordinal = 0
         self._look_at = 0.0
+        self._last_ns = NO_PACKET_NS
+        # Bytes of later files, and when they are added up again.
+        self._others = 0
+        self._measure_at = 0.0
         self._is_ending = False
         # Problems of a single named file are raised as errors.
         self._is_strict = not is_many
@@ -55,6 +59,8 @@ class TailSource(PacketSource):
         while True:
             self._look()
             packets = self._read_file()
+            if packets:
+                self._last_ns = packets[-1].time_ns
             if packets or (time.monotonic() >= end and not self._is_ending):
                 return packets
             if self._is_ending and self._next is None:
@@ -69,9 +75,23 @@ class TailSource(PacketSource):
         if self._file is not None:
             self._file.close()
 
-    def backlog(self) -> float:
-        # Data not read yet stays in the files.
-        return 0.0
+    def behind(self) -> Behind:
+        """Bytes of the files as they are stored; packets of unread files are not looked at."""
+        unread = self._unread_size()
+        if not unread or self._last_ns == NO_PACKET_NS:
+            return Behind(unread)
+        return Behind(unread, max(0.0, time.time() - self._last_ns / SECOND_NS))
+
+    def _unread_size(self) -> int:
+        now = time.monotonic()
+        if now >= self._measure_at:
+            # Of many files this takes milliseconds.
+            self._measure_at = now + LOOK_S
+            self._others = self._follower.unread_size(self._is_current)
+        return self._others + (self._file.unread_size() if self._file is not None else 0)
+
+    def _is_current(self, path: str) -> bool:
+        return self._file is not None and self._file.has_name(path)
 
     def take_problems(self) -> list[Problem]:
         taken, self._problems = self._problems, []
@@ -217,6 +237,12 @@ class _File:
             return self.capture.feed(b"")
         data = os.read(self._fd, READ_SIZE)
         return self.capture.feed(data) if data else None
+
+    def unread_size(self) -> int:
+        """Bytes written to it and not read."""
+        if self._fd < 0:
+            return 0
+        return max(0, os.fstat(self._fd).st_size - self.capture.size)
 
     def is_truncated(self) -> bool:
         """Return whether the file is shorter than the part already read."""

@@ -14,6 +14,7 @@ import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
@@ -192,6 +193,15 @@ class Below:
             if stat.S_ISLNK(mode):
                 raise self._link(joined(name, one))
         return [one for one, mode in modes.items() if stat.S_ISDIR(mode)]
+
+    def inodes(self, pattern: re.Pattern[str], limit: int) -> list[tuple[str, int]]:
+        """Entries with matching names, and their inodes, of the first `limit` of the directory."""
+        with os.scandir(self._directory) as entries:
+            return [
+                (one.name, one.inode())
+                for one in islice(entries, limit)
+                if pattern.fullmatch(one.name)
+            ]
 
     def names(self, name: str, pattern: re.Pattern[str]) -> list[str]:
         """Regular files in a directory with matching names, sorted."""

@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given as for_any
@@ -12,9 +13,14 @@ from hypothesis import strategies as st
 
 from kdissect.live.counting.lines import WIDTH, cells, duration, json_of, line_of, number
 from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.metrics import MetricsListener
 from kdissect.live.counting.snapshot import Focus, Snapshot
-from kdissect.sources.packet_source import Counts
+from kdissect.live.encryption import Undecrypted
+from kdissect.live.watcher import Watcher
+from kdissect.sources.packet_source import Behind, Counts
+from kdissect.sources.recorded_source import RecordedSource
 from tests.live.made_rows import exchange, given, handed, many, partition, seconds, status
+from tests.test_resynchronisation import pipelined
 
 
 def shown(*rows: Any, **more: Any) -> Snapshot:
@@ -35,6 +41,31 @@ def test_line_contains_the_key_figures() -> None:
     ]  # fmt: skip
 
 
+def test_a_line_shows_how_far_behind_a_file_it_reads() -> None:
+    assert "behind" not in line_of(shown(behind=Behind(5_000, 0.9)))
+    snapshot = shown(behind=Behind(5_000_000, 75.2))
+    assert line_of(snapshot).endswith("drop 0  behind 75.2s")
+    assert json_of(snapshot)["behind"] == {"bytes": 5_000_000, "seconds": 75.2}
+
+
+def test_streams_that_began_before_the_capture_are_no_problems() -> None:
+    found = json_of(shown(problems={"mid-stream": 12, "resync": 3}))
+    assert (found["problems"], found["mid_streams"]) == ({"resync": 3}, 12)
+
+
+def test_a_capture_that_begins_inside_of_connections_has_no_problems(tmp_path: Path) -> None:
+    (tmp_path / "late.pcap").write_bytes(pipelined(20, 3000).start_late(4).pcap())
+    meters, metrics = Meters(), MetricsListener()
+    with RecordedSource(tmp_path / "late.pcap") as packet_source:
+        Watcher(packet_source, [meters, metrics]).run()
+    found = json_of(meters.snapshot())
+    assert (found["problems"], found["mid_streams"]) == ({}, 2)
+    samples = {one.name: one.value for family in metrics.collect() for one in family.samples}
+    assert samples["kdissect_all_problems_total"] == 0
+    assert samples["kdissect_mid_streams_total"] == 2
+    assert found["exchanges"] > 15
+
+
 def test_a_line_without_traffic_is_marked() -> None:
     line = line_of(Meters().snapshot())
     assert line == "00:00:00  0 ex/s  0 err/s  -/-  -  -  wait 0  late 0  drop 0"
@@ -49,12 +80,14 @@ def test_a_line_fits_and_is_safe_for_terminals_with_any_names(
     taken = shown(
         exchange(1, name, 123.4, client_id=encodable, error_count=1),
         packet_source=Counts(dropped, dropped),
+        undecrypted=Undecrypted({"no-key-log": dropped}, dropped),
+        behind=Behind(dropped, float(dropped)),
     )
     whole = taken.whole._replace(rate=dropped / 3, errors=dropped / 7, p50_ns=10**13)
     line = line_of(taken._replace(waiting=dropped, late=dropped, whole=whole))
     assert cells(line) <= WIDTH
     assert not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in line)
-    assert re.search(r"late \S+  drop \S+$", line)
+    assert re.search(r"late \S+  drop \S+($|  tls \S+  behind \S+$)", line)
 
 
 @for_any(st.floats(0, 1e17))

@@ -31,7 +31,7 @@ from kdissect.live.listener import Listener, Status
 from kdissect.live.metrics_server import READERS, Handler, Server, serve, serve_at
 from kdissect.live.metrics_socket import bind
 from kdissect.live.watcher import Watcher
-from kdissect.sources.packet_source import Counts
+from kdissect.sources.packet_source import Behind, Counts
 from kdissect.sources.recorded_source import RecordedSource
 from kdissect.tables.batches import ints_of
 from tests.cli.test_hostile_text import HARMFUL, harmful_in, texts
@@ -313,13 +313,16 @@ def values_at(metrics: MetricsListener, now: Status) -> Mapping[Any, float]:
 
 def test_the_status_is_served() -> None:
     now = status(
-        1, packets=70, problems={"late": 3}, packet_source=Counts(100, 7), backlog=0.25,
+        1, packets=70, problems={"late": 3, "mid-stream": 8}, packet_source=Counts(100, 7),
+        backlog=0.25, behind=Behind(1234, 5.5),
         open_connections=4, level=2, shed={"records": 9}, memory=1000, cpu_seconds=1.5,
     )  # fmt: skip
     found = values_at(MetricsListener(), now)
     told = {
         "kdissect_packets_received_total": 100, "kdissect_packets_dropped_total": 7,
         "kdissect_packets_total": 70, "kdissect_backlog_ratio": 0.25,
+        "kdissect_backlog_bytes": 1234, "kdissect_backlog_seconds": 5.5,
+        "kdissect_mid_streams_total": 8, "kdissect_all_problems_total": 3,
         "kdissect_open_connections": 4, "kdissect_shedding_level": 2,
         "process_resident_memory_bytes": 1000, "process_cpu_seconds_total": 1.5,
     }  # fmt: skip

@@ -266,5 +266,6 @@ TIMED: Final = frozenset(
 )
 # Kinds of problems that loss alone brings.
 OF_LOSS: Final = frozenset((
-    "resync", "no-resync", "before-start", "early-limit", "search-limit", "undecided-limit",
+    "resync", "no-resync", "mid-stream", "before-start", "early-limit", "search-limit",
+    "undecided-limit",
 ))  # fmt: skip

@@ -3,6 +3,7 @@ import pytest
 from kdissect.live.counting.snapshot import Focus
 from kdissect.screen.heading import History, Marks, crumbs, heading_lines, tab_line
 from kdissect.screen.lines import Piece, plain, width_of
+from kdissect.sources.packet_source import Behind
 from tests.screen.snapshots import (
     HOSTILE,
     NOTHING,
@@ -55,6 +56,17 @@ def test_abnormal_values_are_red() -> None:
         "0.95 errors/s", "45_300 drops (0.376 %)", "4 problems", "shed 120_000 (level 2)",
         "buffer 83 %",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_file_that_is_not_caught_up_with_is_red(width: int) -> None:
+    status = SNAPSHOT.status._replace(behind=Behind(12_000_000, 65.0))
+    found = heading_lines(SNAPSHOT._replace(status=status), history(1), MARKS, width)[2]
+    text = "1 m 05 s behind" + (" (12 MB)" if width > 100 else "")
+    assert Piece(text, "hot") in found
+    status = status._replace(behind=Behind(500, 0.5))
+    shown = heading_lines(SNAPSHOT._replace(status=status), history(1), MARKS, width)[2]
+    assert "behind" not in plain(shown)
 
 
 def test_shedding_is_shown_before_anything_was_shed() -> None:

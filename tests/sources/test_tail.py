@@ -1,4 +1,5 @@
 import gzip
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from kdissect.errors import CaptureError, UnknownCaptureFormat
 from kdissect.live.watcher import Watcher
 from kdissect.sources import tail
+from kdissect.sources.packet_source import Behind
 from kdissect.sources.tail import TailSource
 from tests.capture.writers import Captured, Given, given, make_pcap, make_pcapng
 from tests.live.listening import Kept
@@ -67,6 +69,44 @@ def test_appended_bytes_are_read(tmp_path: Path) -> None:
             ]
         assert kinds(packet_source) == []
         assert packet_source.names == [str(path)]
+
+
+def test_the_backlog_is_what_was_written_and_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "tap.pcap"
+    path.write_bytes(HEADER)
+    with TailSource(path) as packet_source:
+        assert packet_source.behind() == Behind(len(HEADER), 0.0), "no packet was read yet"
+        with path.open("ab") as file:
+            file.write(records(1))
+            file.flush()
+            assert seconds(packet_source) == [1]
+            assert packet_source.behind() == Behind(0, 0.0)
+            file.write(records(2, 3))
+            file.flush()
+            behind = packet_source.behind()
+        assert behind.bytes == len(records(2, 3))
+        assert abs(behind.seconds - (time.time() - START_S - 1)) < 60
+        assert seconds(packet_source) == [2, 3]
+        assert packet_source.behind() == Behind(0, 0.0)
+    assert packet_source.behind() == Behind(0, 0.0), "closed"
+
+
+def test_the_backlog_of_a_tap_has_its_later_files(tmp_path: Path) -> None:
+    sizes = []
+    for number in (1, 2, 3):
+        content = HEADER + records(number) * number
+        sizes.append(len(content))
+        (tmp_path / f"tap.pcap{number}").write_bytes(content)
+    (tmp_path / "other.pcap9").write_bytes(HEADER + records(9))
+    with TailSource(str(tmp_path / "tap.pcap*")) as packet_source:
+        assert packet_source.behind().bytes == sum(sizes)
+        packet_source.read(0)
+        packet_source.read(0)
+        assert packet_source.behind().bytes == sizes[1] + sizes[2]
+        (tmp_path / "tap.pcap4").write_bytes(HEADER + records(4))
+        assert packet_source.behind().bytes == sizes[1] + sizes[2] + len(HEADER + records(4))
+        assert seconds(packet_source) == [2, 2, 3, 3, 3, 4]
+        assert packet_source.behind() == Behind(0, 0.0)
 
 
 def test_a_compressed_file_that_grows_is_read(tmp_path: Path) -> None:

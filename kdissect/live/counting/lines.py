@@ -10,6 +10,8 @@ from kdissect.text.human import DURATION_UNITS
 
 WIDTH: Final = 100
 NONE: Final = "-"
+DAY_S: Final = 86_400
+BEHIND_S: Final = 1.0  # with less, data has just been written
 MULTIPLES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -18,7 +20,8 @@ def line_of(snapshot: Snapshot) -> str:
 
     Time, exchanges and errors per second, latency (50 %, 99 %), the API with the most exchanges,
     the client with the longest ones, waiting requests, connections with overdue ones, packets lost;
-    connections whose TLS is not decrypted, if there are any.
+    connections whose TLS is not decrypted, if there are any; how far behind a file it reads, if
+    that is a second.
     """
     whole, status = snapshot.whole, snapshot.status
     head = [
@@ -34,10 +37,24 @@ def line_of(snapshot: Snapshot) -> str:
     ]
     if status.undecrypted.connections:
         tail.append(f"tls {number(status.undecrypted.connections)}")
+    if status.behind.seconds >= BEHIND_S:
+        tail.append(f"behind {age(status.behind.seconds)}")
     left = WIDTH - sum(len(part) + 2 for part in head + tail)
+    if left < 2:
+        # With all the others there is no room for names, nor for the requests that wait.
+        return "  ".join([*head, *tail[1:]])
     api = cut(snapshot.apis[0].name if snapshot.apis else NONE, left // 3)
     client = client_text(snapshot.clients, left - cells(api) - 2)
     return "  ".join([*head, api, client, *tail])
+
+
+def age(seconds: float) -> str:
+    """At most six columns, with days from one on.
+
+    >>> age(75.25), age(200_000)
+    ('75.2s', '2.31d')
+    """
+    return duration(round(seconds * 1e9)) if seconds < DAY_S else f"{number(seconds / DAY_S)}d"
 
 
 def client_text(clients: tuple[Timed, ...], width: int) -> str:
@@ -117,12 +134,14 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "clients_seen": snapshot.clients_seen,
         "topics_seen": snapshot.topics_seen,
         "problems": dict(snapshot.problems),
+        "mid_streams": status.mid_streams,
         "packets": balance.packets,
         "captured_bytes": balance.captured_bytes,
         "exchanges": balance.exchanges,
         "received": status.packet_source.received,
         "dropped": status.packet_source.dropped,
         "backlog": status.backlog,
+        "behind": status.behind._asdict(),
         "open_connections": status.open_connections,
         "undecrypted": {
             "connections": status.undecrypted.connections,

@@ -95,7 +95,7 @@ class Meters(Listener):
         fold = self._folds.of(merged)
         addresses = Addresses(self._states, merged.connections(), names.addresses)
         waiting, now = self._waiting, status.now_ns
-        problems = sorted(status.balance.problems.items(), key=lambda item: -item[1])
+        problems = sorted(status.problems.items(), key=lambda item: -item[1])
         return Snapshot(
             status,
             focus,

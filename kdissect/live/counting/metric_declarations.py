@@ -91,9 +91,22 @@ METRICS: Final = (
     Metric("kdissect_packets", COUNTER, (), "packets that were dissected"),
     Metric("kdissect_captured_bytes", COUNTER, (), "bytes of those packets"),
     Metric("kdissect_problems", COUNTER, ("kind",), "what did not go right, see `problems`"),
+    Metric(
+        "kdissect_mid_streams", COUNTER, (),
+        "directions of connections that had begun before the capture did: bytes up to their first "
+        "whole message were skipped, which is no problem",
+    ),
     Metric("kdissect_shed", COUNTER, ("what",), "what was not made, for want of time or memory"),
     Metric("kdissect_shedding_level", GAUGE, (), "how much is not made; 0 is nothing"),
     Metric("kdissect_backlog_ratio", GAUGE, (), "how full the capture's buffer is, 0 to 1"),
+    Metric(
+        "kdissect_backlog_bytes", GAUGE, (),
+        "with --follow, bytes of the files that are not read yet",
+    ),
+    Metric(
+        "kdissect_backlog_seconds", GAUGE, (),
+        "with --follow, age of the last packet read, while there are such bytes; 0 if not",
+    ),
     Metric(
         "kdissect_last_packet_timestamp_seconds", GAUGE, (), "when there was a packet last, to 1 s"
     ),

@@ -125,6 +125,8 @@ def status_gauges(status: Status, packet_ns: int) -> dict[str, float]:
         "kdissect_open_connections": status.open_connections,
         "kdissect_shedding_level": status.level,
         "kdissect_backlog_ratio": status.backlog,
+        "kdissect_backlog_bytes": status.behind.bytes,
+        "kdissect_backlog_seconds": status.behind.seconds,
         "process_resident_memory_bytes": status.memory,
     }
     if packet_ns >= 0:
@@ -142,8 +144,9 @@ def status_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
         "kdissect_packets": {(): balance.packets},
         "kdissect_captured_bytes": {(): balance.captured_bytes},
         "kdissect_undecrypted_bytes": {(): status.undecrypted.bytes},
-        "kdissect_all_problems": {(): sum(balance.problems.values())},
-        "kdissect_problems": {(kind,): count for kind, count in balance.problems.items()},
+        "kdissect_mid_streams": {(): status.mid_streams},
+        "kdissect_all_problems": {(): sum(status.problems.values())},
+        "kdissect_problems": {(kind,): count for kind, count in status.problems.items()},
         "kdissect_all_shed": {(): sum(status.shed.values())},
         "kdissect_shed": {(what,): count for what, count in status.shed.items()},
         "process_cpu_seconds": {(): status.cpu_seconds},

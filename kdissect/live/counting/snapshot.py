@@ -103,10 +103,11 @@ class Slow(NamedTuple):
 class Snapshot(NamedTuple):
     """All figures at one moment; each list begins with the most important rows.
 
-    `problems` are counts since the start, by kind. `is_sampled`: the window had more rows than are
-    kept, so it is shorter than requested. Lists have the first 100 by each of their measures,
-    `slowest` 50: `clients_seen` and `topics_seen` are the total numbers. `waiting` requests have no
-    response now, independent of the focus; on `late` connections the oldest is overdue.
+    `problems` are counts since the start, by kind, see `Status.problems`. `is_sampled`: the window
+    had more rows than are kept, so it is shorter than requested. Lists have the first 100 by each
+    of their measures, `slowest` 50: `clients_seen` and `topics_seen` are the total numbers.
+    `waiting` requests have no response now, independent of the focus; on `late` connections the
+    oldest is overdue.
     """
 
     status: Status

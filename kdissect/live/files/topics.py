@@ -4,8 +4,6 @@ Newer clients refer to topics by id and request names only every few minutes: un
 capture would not know them.
 """
 
-import base64
-import binascii
 import json
 from pathlib import Path
 from typing import Final
@@ -13,7 +11,7 @@ from typing import Final
 from kdissect.errors import DatasetError
 from kdissect.live.files.runs import locked
 from kdissect.live.files.spools import FILE_MODES
-from kdissect.messages.metadata_topics import ID_SIZE
+from kdissect.live.topic_ids import id_of
 from kdissect.system.confined import Below
 from kdissect.system.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
@@ -62,18 +60,3 @@ class TopicNames:
             content = json.dumps(texts, indent=0).encode()
             write_whole(self.path, content, is_synced=True, mode=self.mode)
         self.known = len(known)
-
-
-def id_of(text: str) -> bytes:
-    """Parse a topic id; raises ValueError.
-
-    >>> id_of("AAAAAAAAAAAAAAAAAAAAAQ")[-1]
-    1
-    """
-    try:
-        raw = base64.urlsafe_b64decode(text + "==")
-    except binascii.Error as error:
-        raise ValueError(f"{text!r} is no topic id") from error
-    if len(raw) != ID_SIZE:
-        raise ValueError(f"{text!r} is no topic id")
-    return raw
