@@ -22,6 +22,7 @@ from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
 from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, PLANS, READS, stored_columns
 from kdissect.rules.evidence import EVIDENCE, expression
+from kdissect.rules.page_evidence import PAGE_EVIDENCE
 from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.rules.plans.values import Reads
@@ -39,7 +40,8 @@ DIALECT = "duckdb"
 @cache
 def files() -> dict[str, str]:
     """File name → content of every printed file."""
-    answers = {name: expression(one, unconditional_tables()) for name, one in EVIDENCE.items()}
+    every = {**EVIDENCE, **PAGE_EVIDENCE}
+    answers = {name: expression(one, unconditional_tables()) for name, one in every.items()}
     queries = {name: query_of(answer) for name, answer in answers.items()}
     made = {f"{name}.sql": text_of(answers[name], one) for name, one in queries.items()}
     read: dict[str, set[str]] = {}

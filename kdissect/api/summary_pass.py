@@ -3,9 +3,9 @@
 No engine is queried when the counters show that no rule would find anything.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -15,17 +15,18 @@ from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputError
 from kdissect.pipeline import Options
-from kdissect.rules.compiled_sql import columns_needed
+from kdissect.rules.compiled_sql import WINDOW_MS, columns_needed
 from kdissect.rules.context import Context
 from kdissect.rules.engine import judge
 from kdissect.rules.finding import Finding
 from kdissect.rules.indicators import Indicators
-from kdissect.rules.preconditions import wanted
+from kdissect.rules.preconditions import drawn, wanted
 from kdissect.tables.spilled_tables import KeptTables
 
 # Tables that the rules need beside those counted.
 TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
 NO_COLUMNS: Final[Mapping[str, Sequence[str]]] = {}
+T = TypeVar("T")
 
 
 def tables_of(has_findings: bool) -> tuple[str, ...]:
@@ -82,23 +83,34 @@ class SummaryPage:
         """Output of the rules, the worst first; `is_all` runs all queries."""
         seen = Context(summary, self.signs)
         names = wanted(seen, is_all)
-        return self._judged(seen, names) if names else judge(seen)
+        return self._used(seen, names, judge) if names else judge(seen)
 
-    def _judged(self, seen: Context, names: list[str]) -> list[Finding]:
+    def for_pages(
+        self, summary: Summary, window_ms: int, use: Callable[[Context], T], is_all: bool = False
+    ) -> T:
+        """The result of `use` on what pages draw beside findings, in time bins of `window_ms`."""
+        seen = Context(summary, self.signs)
+        names = drawn(seen, is_all) if summary.totals.exchanges else []
+        return self._used(seen, names, use, window_ms) if names else use(seen)
+
+    def _used(
+        self, seen: Context, names: list[str], use: Callable[[Context], T],
+        window_ms: int = WINDOW_MS,
+    ) -> T:  # fmt: skip
         from kdissect.rules.planned import evidence
 
         if self.trouble:
-            return judge(replace(seen, failures=dict.fromkeys(names, self.trouble)))
+            return use(replace(seen, failures=dict.fromkeys(names, self.trouble)))
         try:
-            with evidence(self.kept, names) as found:
-                return judge(
+            with evidence(self.kept, names, window_ms) as found:
+                return use(
                     replace(
                         seen, evidence=found.rows, failures=found.failures,
                         more=found.more, unread=found.unread,
                     )
                 )  # fmt: skip
         except OutputError as error:
-            return judge(replace(seen, failures=dict.fromkeys(names, str(error))))
+            return use(replace(seen, failures=dict.fromkeys(names, str(error))))
 
 
 def findings(

@@ -10,6 +10,8 @@
     edges         traffic between clients, brokers and topics
     evidence      exchanges behind each finding
     sequences     messages around the slowest exchange of a finding
+    partitions    the table of partitions
+    happenings    rebalances, failovers and lag of groups on the time axis
     losses        time bins in which the capture has problems
     connections   the table of connections
     tables        tables of the page with the meaning of each column

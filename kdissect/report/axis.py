@@ -35,6 +35,10 @@ class Axis:
         found: Ints = np.clip((times - self.start_ns) // self.width_ns, 0, self.count - 1)
         return found
 
+    def place(self, time_ns: int) -> int:
+        """The bin of one time."""
+        return min(max((time_ns - self.start_ns) // self.width_ns, 0), self.count - 1)
+
     @property
     def end_ns(self) -> int:
         """The end of the last bin."""

@@ -13,13 +13,23 @@ from kdissect.report.connections import SHOWN, TEXTS, Connections
 from kdissect.report.edges import Pairs
 from kdissect.report.ends import Ends
 from kdissect.report.evidence import EXAMINED, evidence_of
+from kdissect.report.happenings import Happenings
 from kdissect.report.heat import EVERY, HeatMap, part_values
 from kdissect.report.losses import Losses
+from kdissect.report.partitions import Partitions
 from kdissect.report.rows import Exchanges, shown
 from kdissect.report.sequences import sequences_of
-from kdissect.report.tables import OF_EDGES, OF_SUMMARY, connection_columns, table
+from kdissect.report.tables import (
+    OF_EDGES,
+    OF_HAPPENINGS,
+    OF_PARTITIONS,
+    OF_SUMMARY,
+    connection_columns,
+    table,
+)
 from kdissect.report.timeline import Timeline
 from kdissect.report.topics import topics_of_exchanges
+from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.finding import Finding
 from kdissect.tables.spilled_tables import KeptTables
 from kdissect.text.human import counted
@@ -36,11 +46,12 @@ class Scan:
         self.kept = kept
         self.ends = Ends(kept.rows_of("connections"))
         self.topics = topics_of_exchanges(kept.rows_of("partitions"))
-        first, last = summary.totals.first_time_ns or 0, summary.totals.last_time_ns or 0
+        first, last = span(summary)
         self.axis = axis_of(first, last)
         self.timeline = Timeline(self.axis)
         self.losses = Losses(self.axis)
         self.connections = Connections()
+        self.partitions = Partitions()
         self.heat = HeatMap(axis_of(first, last, HEAT_BINS), self._mapped(summary))
         self.pairs = {name: Pairs() for name in OF_EDGES}
 
@@ -54,6 +65,9 @@ class Scan:
             self._add(rows)
             for one in evidence:
                 one.add(rows)
+        for batch in self.kept.rows_of("partitions"):
+            if batch.num_rows:
+                self.partitions.add(batch)
 
     def exchanges(self) -> Iterator[Exchanges]:
         """The kept exchanges, a batch at a time."""
@@ -72,6 +86,7 @@ class Scan:
 
     def _add(self, rows: Exchanges) -> None:
         self.timeline.add(rows.batch, rows.starts)
+        self.partitions.add_exchanges(rows)
         columns = ExchangeColumns(rows.batch)
         parts = part_values(rows.batch, columns.latency >= 0)
         self.heat.add(EVERY, np.zeros(len(rows.starts), np.int64), rows.starts, parts)
@@ -105,8 +120,17 @@ class Scan:
         )  # fmt: skip
 
 
+def span(summary: Summary) -> tuple[int, int]:
+    """The first and last time of a page, in ns since 1970."""
+    return summary.totals.first_time_ns or 0, summary.totals.last_time_ns or 0
+
+
 def page_data(
-    kept: KeptTables, summary: Summary, findings: Sequence[Finding], document: dict[str, Any]
+    kept: KeptTables,
+    summary: Summary,
+    findings: Sequence[Finding],
+    document: dict[str, Any],
+    happened: Happenings,
 ) -> dict[str, Any]:
     """The data of a page; `document` is that of --json about the same findings."""
     scan = Scan(kept, summary)
@@ -126,11 +150,13 @@ def page_data(
         "balance": document["balance"],
         "time": {**axis_data(scan.axis), **scan.timeline.data(),
                  "problems": scan.losses.counts.tolist()},
+        "bands": happened.bands,
+        "lag": happened.lag,
         "heat": {**axis_data(scan.heat.axis), "maps": scan.heat.data()},
         "evidence": [{"total": one.total, "rows": list(map(shown, one.rows))} for one in evidence],
         "sequences": [one.data() for one in sequences],
-        "tables": tables_of(scan, document),
-        "folded": list(folded(scan, document, findings)),
+        "tables": tables_of(scan, document, happened),
+        "folded": [*folded(scan, document, findings), *not_drawn(happened)],
     }  # fmt: skip
 
 
@@ -154,7 +180,7 @@ def axis_data(axis: Axis) -> dict[str, Any]:
     return {"start_ms": axis.start_ns // MS, "width_ms": axis.width_ns // MS, "count": axis.count}
 
 
-def tables_of(scan: Scan, document: dict[str, Any]) -> list[dict[str, Any]]:
+def tables_of(scan: Scan, document: dict[str, Any], happened: Happenings) -> list[dict[str, Any]]:
     """The tables of the page in their order."""
     found = [
         table(name, title, columns, document[name]) for name, (title, columns) in OF_SUMMARY.items()
@@ -162,6 +188,11 @@ def tables_of(scan: Scan, document: dict[str, Any]) -> list[dict[str, Any]]:
     found += [
         table(name, title, columns, scan.pairs[name].rows())
         for name, (title, columns) in OF_EDGES.items()
+    ]
+    found.append(table("partitions", "Partitions", OF_PARTITIONS, scan.partitions.rows()))
+    found += [
+        table(f"{kind}s", title, columns, happened.rows[kind])
+        for kind, (title, columns) in OF_HAPPENINGS.items()
     ]
     columns = connection_columns(SHOWN, TEXTS)
     return [*found, table("connections", "Connections", columns, scan.connections.rows)]
@@ -180,5 +211,19 @@ def folded(scan: Scan, document: dict[str, Any], findings: Sequence[Finding]) ->
         yield f"{counted(more, 'connection')} with fewer bytes are in no row"
     if len(findings) > EXAMINED:
         yield f"exchanges are listed for the first {EXAMINED} of {len(findings)} findings"
+    if scan.partitions.left_out:
+        yield f"{counted(scan.partitions.left_out, 'partition')} with fewer bytes are in no row"
+    if scan.partitions.is_cut:
+        yield "of some partitions, records count as fetched by the fetch offset of their rows only"
     if scan.topics.left_out:
         yield f"{counted(scan.topics.left_out, 'row')} of partitions are in no topic's heat map"
+
+
+def not_drawn(happened: Happenings) -> Iterator[str]:
+    """Sentences about rebalances, failovers and lag that are not on the page."""
+    for kind in happened.more:
+        yield f"only the first {ROWS} {kind}s are in the table; the plots show the times of all"
+    if happened.groups_left_out:
+        yield f"{counted(happened.groups_left_out, 'group')} with less lag are not drawn"
+    for reason in happened.trouble:
+        yield f"not complete: {reason}"

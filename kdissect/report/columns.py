@@ -12,6 +12,9 @@ KEPT: Final[dict[str, tuple[str, ...]]] = {
         *NAMES, *TIMES, *PARTS, *NUMBERS, "outcome", "error_code", "error_count", "replica_id",
         "missing_bytes", "decode_status",
     ),
-    "partitions": ("exchange_id", "topic", "topic_id"),
+    "partitions": (
+        "exchange_id", "topic", "topic_id", "partition", "error_code", "fetch_offset",
+        "record_bytes", "record_count",
+    ),
     "problems": ("stage", "time"),
 }  # fmt: skip

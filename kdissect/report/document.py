@@ -24,7 +24,7 @@ DATA_LIMIT: Final = 750_000
 HEAT_LIMIT: Final = 300_000
 NAME_LENGTH: Final = 200
 SENTENCE_LENGTH: Final = 2_000
-LISTS: Final = ("findings", "evidence", "sequences")
+LISTS: Final = ("findings", "evidence", "sequences", "bands")
 SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences about what was cut
 # In a script element only "<" could end the data; the others are for old parsers.
 UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}

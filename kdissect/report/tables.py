@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kdissect.tables.schemas import TABLES
+from kdissect.analysis.question import Question
+from kdissect.analysis.questions import failovers, rebalances
+from kdissect.tables.schemas import INT64, TABLES
 
-# How a column is shown: as text, a count, bytes, a duration in ns, a share from 0 to 1, a time.
-TEXT, COUNT, BYTES, NS, SHARE, TIME = "text", "count", "bytes", "ns", "share", "time"
+# How a column is shown: as text, a count, bytes, a duration in ns, a share from 0 to 1, a number.
+TEXT, COUNT, BYTES, NS, SHARE, NUMBER = "text", "count", "bytes", "ns", "share", "number"
 
 
 class Shown(NamedTuple):
@@ -103,6 +105,50 @@ OF_EDGES: Final[dict[str, tuple[str, tuple[Shown, ...]]]] = {
         Shown("group", "to", TEXT, declared("exchanges", "group_id")), *EDGES,
     )),
 }  # fmt: skip
+
+
+OF_PARTITIONS: Final[tuple[Shown, ...]] = (
+    Shown("topic", "topic", TEXT, declared("partitions", "topic")),
+    Shown("partition", "partition", NUMBER, declared("partitions", "partition")),
+    Shown("exchanges", "exchanges", COUNT, "exchanges that name the partition"),
+    Shown("produced", "produced_bytes", BYTES, declared("partitions", "record_bytes")),
+    Shown("records produced", "produced_records", COUNT, declared("partitions", "record_count")),
+    Shown("fetched", "fetched_bytes", BYTES, declared("partitions", "record_bytes")),
+    Shown("records fetched", "fetched_records", COUNT, declared("partitions", "record_count")),
+    Shown("errors", "with_errors", COUNT, "answers for the partition with an error code"),
+)
+# Kind → title, question whose columns they are, and names of columns in the evidence.
+HAPPENINGS: Final = {
+    "rebalance": ("Rebalances", rebalances.QUESTION, {"started": "start", "ended": "end"}, (
+        "started", "group_id", "cause", "client_id", "outcome", "stopped_ns", "duration_ns",
+        "members", "moved", "reason", "ended", "request_packet",
+    )),
+    "failover": ("Failovers", failovers.QUESTION, {}, (
+        "started", "topic", "partition", "access", "cause", "blackout_ns", "failing_ns",
+        "old_broker", "new_broker", "errors", "clients", "unrecovered", "first_packet",
+    )),
+}  # fmt: skip
+
+
+def happening_columns(
+    question: Question, names: Mapping[str, str], shown: Sequence[str]
+) -> tuple[Shown, ...]:
+    """Columns of a question's answer, with its words."""
+    of = {column.name: column for column in question.columns}
+    found = []
+    for name in shown:
+        column = of[names.get(name, name)]
+        kind = NS if name.endswith("_ns") else COUNT if column.type == INT64 else TEXT
+        kind = NUMBER if name == "partition" or name.endswith("_packet") else kind
+        title = column.name.removesuffix("_ns").replace("_", " ")
+        found.append(Shown(title, name, kind, column.meaning))
+    return tuple(found)
+
+
+OF_HAPPENINGS: Final = {
+    kind: (title, happening_columns(question, names, shown))
+    for kind, (title, question, names, shown) in HAPPENINGS.items()
+}
 
 
 def connection_columns(shown: Sequence[str], texts: Sequence[str]) -> tuple[Shown, ...]:

@@ -13,9 +13,11 @@ from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputExists, cannot_write
 from kdissect.pipeline import Options
-from kdissect.report.build import page_data
+from kdissect.report.axis import MS, axis_of
+from kdissect.report.build import page_data, span
 from kdissect.report.columns import KEPT
 from kdissect.report.document import page
+from kdissect.report.happenings import Happenings
 from kdissect.report.pseudonyms import Pseudonyms
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
@@ -59,7 +61,11 @@ def make_report(
         del run  # the engine needs the room
         found = kept.findings(summary, asks_all)
         document = summary_data(summary, found, files, words)
-        content = page_data(kept.kept, summary, found, document)
+        axis = axis_of(*span(summary))
+        happened = kept.for_pages(
+            summary, axis.width_ns // MS, lambda seen: Happenings(seen, axis), asks_all
+        )
+        content = page_data(kept.kept, summary, found, document, happened)
         if kept.trouble:
             content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
     return Report(page(title, content), summary, found)

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from kdissect.rules.compiled_sql import plans, reads
+from kdissect.rules.compiled_sql import WINDOW_MS, plans, reads
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.rules.executor import Answers, answers, shortened
 from kdissect.rules.plans.evaluator import Plan, rows_of
@@ -20,20 +20,22 @@ FEW_ROWS: Final = 100_000
 
 
 @contextmanager
-def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
-    """The rows of evidence over the tables of a pass."""
+def evidence(
+    kept: KeptTables, names: Iterable[str], window_ms: int = WINDOW_MS
+) -> Iterator[Answers]:
+    """The rows of evidence over the tables of a pass; `window_ms` as in `compiled_sql`."""
     give_back()
     if kept.is_large:  # plans take up to 600 bytes for each row; DuckDB spills
-        with answers(kept.files(), kept.columns, names) as found:
+        with answers(kept.files(), kept.columns, names, window_ms) as found:
             yield found
         return
-    yield _planned(kept, names)
+    yield _planned(kept, names, window_ms)
 
 
-def _planned(kept: KeptTables, names: Iterable[str]) -> Answers:
+def _planned(kept: KeptTables, names: Iterable[str], window_ms: int) -> Answers:
     rows: dict[str, list[Row]] = {}
     more: dict[str, Callable[[], Iterator[Row]]] = {}
-    roots, nodes = plans()
+    roots, nodes = plans(window_ms)
     relations = KeptRelations(kept)
     plan = Plan(nodes, relations.relation)
     expected = reads() if kept.rows > FEW_ROWS else {}

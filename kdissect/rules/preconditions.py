@@ -45,6 +45,11 @@ def wanted(seen: Context, is_all: bool = False) -> list[str]:
     return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
 
 
+def drawn(seen: Context, is_all: bool = False) -> list[str]:
+    """The names of the evidence that a page draws."""
+    return [name for name, is_open in PAGE_GATES.items() if is_all or is_open(seen)]
+
+
 def has_errors(seen: Context) -> bool:
     return bool(seen.summary.errors)
 
@@ -169,4 +174,9 @@ GATES: Final[dict[str, Callable[[Context], bool]]] = {
     "health": is_unhealthy,
     "upgrade": has_old_versions,
     "skew": has_odd_topics,
+}
+PAGE_GATES: Final[dict[str, Callable[[Context], bool]]] = {
+    "rebalance_times": GATES["rebalances"],
+    "failover_times": GATES["failovers"],
+    "lag_changes": lambda seen: bool(_of(seen, "OffsetCommit", "TxnOffsetCommit", "OffsetFetch")),
 }

@@ -22,7 +22,8 @@ from kdissect.rules.context import Context
 from kdissect.rules.evidence import EVIDENCE, expression
 from kdissect.rules.executor import LITTLE, gather
 from kdissect.rules.indicators import Indicators
-from kdissect.rules.preconditions import GATES, spoken, wanted
+from kdissect.rules.page_evidence import PAGE_EVIDENCE
+from kdissect.rules.preconditions import GATES, PAGE_GATES, spoken, wanted
 from kdissect.sql.connections import MEMORY_VARIABLE
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
@@ -31,6 +32,7 @@ from tests.analysis.made_findings import api, made_summary
 from tools.print_evidence import files
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
+EVERY = {**EVIDENCE, **PAGE_EVIDENCE}
 USED = ("quickstart", "cluster-3.9.1", "retries-2.8.2", "transactions-2.8.2", "groups-0.10.2.2")
 
 
@@ -41,7 +43,9 @@ def test_committed_evidence_matches_the_expressions() -> None:
 
 
 def test_every_evidence_is_printed_and_has_a_gate() -> None:
-    assert set(names()) == set(EVIDENCE) == set(GATES)
+    assert set(EVIDENCE) == set(GATES)
+    assert set(PAGE_EVIDENCE) == set(PAGE_GATES)
+    assert set(names()) == set(EVERY)
 
 
 @pytest.mark.slow
@@ -59,7 +63,7 @@ def test_the_printed_sql_gives_the_rows_of_the_expressions(capture: str, tmp_pat
 
 @cache
 def expression_of(name: str) -> Any:
-    return expression(EVIDENCE[name], unconditional_tables())
+    return expression(EVERY[name], unconditional_tables())
 
 
 def rows_of(engine: Engine, name: str) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Pages in a real browser: nothing is requested or said, plots move, hostile names are inert."""
 
+import csv
+import io
 import json
 import socket
 from collections.abc import Callable
@@ -121,6 +123,13 @@ def test_plots_draw_the_numbers_of_the_page(page_path: Path, opened: Opens) -> N
     for name, key in names.items():
         times = [time["start_ms"] + n * time["width_ms"] for n in range(time["count"])]
         assert drawn[name] == [list(pair) for pair in zip(times, time[key], strict=True)]
+    for group in data["lag"]:
+        assert [value for _, value in drawn[f"lag of {group['name']}"]] == group["values"]
+    areas = shown.page.evaluate(OF_PLOT, "time-plot")["series"][0]["markArea"]["data"]
+    bands = [(band["kind"], band["from_ms"], band["to_ms"]) for band in data["bands"]]
+    drawn_areas = [(one["name"], one["xAxis"], end["xAxis"]) for one, end in areas]
+    assert [one for one in drawn_areas if one[0] in ("rebalance", "failover")] == bands
+    assert shown.texts("#areas .area")[:2] == ["rebalances", "failovers"]
     cells = shown.page.evaluate(OF_PLOT, "heat-plot")["series"][0]["data"]
     assert [cell[2] for cell in cells] == data["heat"]["maps"][0]["cells"]["latency"][2::3]
     links = shown.page.evaluate(OF_PLOT, "network-plot")["series"][0]["links"]
@@ -142,6 +151,32 @@ def test_tables_sort_search_and_copy(page_path: Path, opened: Opens) -> None:
     assert {text.lower() for text in shown.texts("#table-apis tbody tr td:first-child")} == {
         row[0].lower() for row in apis["rows"] if "metadata" in str(row).lower()
     }
+    assert shown.said == []
+
+
+@pytest.mark.slow
+def test_copied_csv_is_the_chosen_rows(page_path: Path, opened: Opens) -> None:
+    """Pasted into another element, as the reader would paste it."""
+    shown, data = opened(page_path), data_of(page_path.read_bytes())
+    (table,) = (one for one in data["tables"] if one["name"] == "partitions")
+    shown.page.get_by_label("Search Partitions").fill("orders")
+    shown.page.locator("#table-partitions th button", has_text="fetched").first.click()
+    copier = shown.page.locator("#table-partitions .tools button")
+    copier.press("Enter")
+    assert copier.text_content() == "Copied"
+    shown.page.evaluate("document.body.append(document.createElement('textarea'))")
+    shown.page.locator("textarea").focus()
+    shown.page.keyboard.press("Control+V")
+    text = shown.page.locator("textarea").input_value()
+    copied = list(csv.reader(io.StringIO(text)))
+    paths = [column["path"] for column in table["columns"]]
+    place = paths.index("fetched_bytes")
+    rows = sorted(
+        (row for row in table["rows"] if "orders" in str(row)), key=lambda row: -row[place]
+    )
+    assert copied[0] == paths
+    assert [row[place] for row in copied[1:]] == [str(row[place]) for row in rows]
+    assert sorted(copied[1:]) == sorted([str(cell) for cell in row] for row in rows)
     assert shown.said == []
 
 

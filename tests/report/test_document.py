@@ -28,6 +28,8 @@ def content(names: int, cells: int) -> dict[str, Any]:
         "findings": [dict(finding) for _ in range(100)],
         "evidence": [{"total": 20, "rows": [{"client_id": name}] * 20} for _ in range(20)],
         "sequences": [{"exchanges": [{"client_id": name}] * 40} for _ in range(12)],
+        "bands": [{"kind": "failover", "names": [name[:80]] * 3} for _ in range(300)],
+        "lag": [{"name": name, "values": [1_000_000_000] * 600} for _ in range(10)],
         "heat": {"maps": maps},
         "tables": tables,
         "folded": [],
@@ -50,7 +52,7 @@ def test_a_page_stays_below_2_mb_and_says_what_was_folded(names: int, cells: int
 
 def test_a_small_page_loses_nothing() -> None:
     small = content(3, 1)
-    small |= {"findings": small["findings"][:2], "evidence": [], "sequences": []}
+    small |= {"findings": small["findings"][:2], "evidence": [], "sequences": [], "bands": []}
     data = data_of(page("small", small))
     assert data["folded"] == []
     assert [len(table["rows"]) for table in data["tables"]] == [3] * 8

@@ -61,21 +61,20 @@ function points(name) {
   return values.map((value, bin) => [START + bin * time.width_ms, lost.has(bin) ? null : value]);
 }
 
-/** Areas of problems and warnings with a time, and of loss. */
+/** @param {number} from @param {number} to @param {string} name @param {any} itemStyle */
+function area(from, to, name, itemStyle) {
+  return [{ xAxis: from, name, itemStyle, label: { show: false } }, { xAxis: to }];
+}
+
+/** Areas of problems and warnings with a time, of rebalances and failovers, and of loss. */
 function areas() {
-  /** @type {any[]} */
-  const found = lostRanges().map(({ from, to }) => [
-    { xAxis: from, name: "missing in the capture", itemStyle: { color: colour("quiet"), opacity: 0.25 }, label: { show: false } },
-    { xAxis: to },
-  ]);
+  const found = lostRanges().map(({ from, to }) => area(from, to, "missing in the capture", { color: colour("quiet"), opacity: 0.25 }));
+  for (const band of data.bands) found.push(area(band.from_ms, band.to_ms, band.kind, { color: seriesColour(band.kind), opacity: 0.2 }));
   for (const finding of data.findings) {
     if (finding.severity === "notice" || !finding.first_time) continue;
     const [from, to] = rangeOf(finding);
     const tint = colour(finding.severity);
-    found.push([
-      { xAxis: from, name: finding.id, itemStyle: { color: tint, opacity: 0.1, borderColor: tint, borderWidth: 1, borderType: "solid" }, label: { show: false } },
-      { xAxis: to },
-    ]);
+    found.push(area(from, to, finding.id, { color: tint, opacity: 0.1, borderColor: tint, borderWidth: 1, borderType: "solid" }));
   }
   return found;
 }
@@ -103,7 +102,8 @@ function line(grid, name, key, tint, more = {}) {
 function timeOption() {
   const every = duration(time.width_ms * 1e6);
   const look = axisLook();
-  const tops = [58, 232, 406];
+  const tops = [58, 232, 406, ...(data.lag.length ? [580] : [])];
+  const everyGrid = tops.map((_, index) => index);
   const grids = tops.map((top) => ({ left: 64, right: 18, top, height: 130 }));
   const fill = { areaStyle: { opacity: 0.12 } };
   const dots = { step: false, showSymbol: true, connectNulls: false };
@@ -114,15 +114,16 @@ function timeOption() {
     grid: grids,
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: { ...common().tooltip, trigger: "axis", formatter: timeTooltip },
-    xAxis: grids.map((_, index) => ({ ...look, type: "time", gridIndex: index, min: START, max: END, splitLine: { show: false }, axisLabel: { ...look.axisLabel, show: index === 2 } })),
+    xAxis: grids.map((_, index) => ({ ...look, type: "time", gridIndex: index, min: START, max: END, splitLine: { show: false }, axisLabel: { ...look.axisLabel, show: index === tops.length - 1 } })),
     yAxis: [
       { ...look, gridIndex: 0, name: `bytes per ${every}`, axisLabel: { ...look.axisLabel, formatter: bytes } },
       { ...look, gridIndex: 1, name: `exchanges per ${every}`, minInterval: 1 },
       { ...look, gridIndex: 2, name: "latency, by time of request", type: "log", axisLabel: { ...look.axisLabel, formatter: duration } },
+      ...(data.lag.length ? [{ ...look, gridIndex: 3, name: "lag of groups, in records", min: 0, minInterval: 1 }] : []),
     ],
     dataZoom: [
-      { type: "inside", xAxisIndex: [0, 1, 2], zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
-      { type: "slider", xAxisIndex: [0, 1, 2], bottom: 8, height: 22, filterMode: "none", labelFormatter: (/** @type {number} */ ms) => clock(ms).slice(11), textStyle: { color: colour("quiet") } },
+      { type: "inside", xAxisIndex: everyGrid, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
+      { type: "slider", xAxisIndex: everyGrid, bottom: 8, height: 22, filterMode: "none", labelFormatter: (/** @type {number} */ ms) => clock(ms).slice(11), textStyle: { color: colour("quiet") } },
     ],
     series: [
       line(0, "requests", "request_bytes", seriesColour("requests"), { ...fill, ...marks }),
@@ -134,8 +135,55 @@ function timeOption() {
       line(2, "p95", "p95_ns", seriesColour("p95"), dots),
       line(2, "p99", "p99_ns", seriesColour("p99"), dots),
       line(2, "max", "max_ns", seriesColour("max"), { ...dots, lineStyle: { width: 1, type: "dotted", color: seriesColour("max") } }),
+      ...lagSeries(marks),
     ],
   };
+}
+
+/** @param {any} marks areas, for the first line @returns {any[]} a line for each group */
+function lagSeries(marks) {
+  const dashes = ["solid", "dashed", "dotted"];
+  return data.lag.map((/** @type {any} */ group, /** @type {number} */ place) => {
+    const tint = groupColour(place);
+    return {
+      type: "line", name: lagName(group), xAxisIndex: 3, yAxisIndex: 3, step: "end", showSymbol: false, symbol: "circle", symbolSize: 4,
+      data: group.values.map((/** @type {number | null} */ value, /** @type {number} */ bin) => [START + bin * time.width_ms, value]),
+      lineStyle: { width: 1.5, color: tint, type: dashes[Math.floor(place / 4) % 3] }, itemStyle: { color: tint }, ...(place ? {} : marks),
+    };
+  });
+}
+
+/** @param {any} group */
+function lagName(group) {
+  return `lag of ${group.name || "(none)"}`;
+}
+
+/** @param {number} ms @returns {string[]} lines about the rebalances and failovers then */
+function bandsAt(ms) {
+  const found = data.bands.filter((/** @type {any} */ band) => band.from_ms <= ms && ms < band.to_ms);
+  return found.map((/** @type {any} */ band) => {
+    const more = band.count > band.names.length ? ` and ${count(band.count - band.names.length)} more` : "";
+    return `${band.kind}  ${band.names.join(", ")}${more}`;
+  });
+}
+
+/** What the areas in the plots mean, of those that there are. */
+function startAreas() {
+  const kinds = [["rebalance", "rebalances"], ["failover", "failovers"]].filter(([kind]) => data.bands.some((/** @type {any} */ band) => band.kind === kind));
+  const place = byId("areas");
+  const draw = () => {
+    const entries = kinds.map(([kind, name]) => [seriesColour(/** @type {any} */ (kind)), name]);
+    for (const severity of ["problem", "warning"]) {
+      if (data.findings.some((/** @type {any} */ one) => one.severity === severity && one.first_time)) entries.push([colour(severity), `${severity}s`]);
+    }
+    if (lostRanges().length) entries.push([colour("quiet"), "missing in the capture"]);
+    place.replaceChildren(...(entries.length ? ["Areas: "] : []), ...entries.map(([tint, name]) => {
+      const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+      swatch.style.background = tint;
+      return element("span", { class: "area" }, swatch, name);
+    }));
+  };
+  drawings.push(draw);
 }
 
 /** @param {any[]} items of all lines at one time */
@@ -143,7 +191,9 @@ function timeTooltip(items) {
   if (!items.length) return "";
   const kinds = /** @type {Record<string, string>} */ ({ requests: "bytes", responses: "bytes", exchanges: "count", "with errors": "count", unanswered: "count" });
   const bin = items[0].dataIndex;
-  const lines = items.map((item) => `${item.seriesName}  ${shown(item.value[1], kinds[item.seriesName] || "ns")}`);
+  const groups = new Set(data.lag.map(lagName));
+  const lines = items.map((item) => `${item.seriesName}  ${shown(item.value[1], groups.has(item.seriesName) ? "count" : kinds[item.seriesName] || "ns")}`);
+  lines.push(...bandsAt(items[0].value[0]));
   if (time.missing_bytes[bin]) lines.push(`missing in the capture  ${bytes(time.missing_bytes[bin])}`);
   return [clock(items[0].value[0]), ...lines].join("\n");
 }
@@ -179,9 +229,11 @@ function changeRange(by, shift = 0) {
 }
 
 function startTime() {
+  if (data.lag.length) byId("time-plot").classList.add("with-lag");
+  startAreas();
   const chart = plot("time-plot");
   timed.push(chart);
-  byId("time-plot").setAttribute("aria-label", "Bytes, exchanges and latency percentiles over time; the table of APIs has their totals");
+  byId("time-plot").setAttribute("aria-label", "Bytes, exchanges, latency percentiles and lag of groups over time; the tables have their totals, rebalances and failovers");
   drawings.push(() => chart.setOption(timeOption(), { replaceMerge: ["series"] }));
   chart.on("datazoom", () => follow(chart));
   byId("zoom").append(

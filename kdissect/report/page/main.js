@@ -36,8 +36,8 @@ function startPrinting() {
   /** @param {boolean} dark @param {number | "auto"} width */
   const redraw = (dark, width) => {
     document.documentElement.dataset.theme = dark ? "dark" : "light";
+    for (const place of document.querySelectorAll(".plot")) echarts.getInstanceByDom(/** @type {HTMLElement} */ (place))?.resize({ width });
     for (const draw of drawings) draw();
-    for (const id of ["time-plot", "heat-plot", "network-plot"]) echarts.getInstanceByDom(byId(id))?.resize({ width });
   };
   let wasDark = false;
   addEventListener("beforeprint", () => {

@@ -60,15 +60,21 @@ function networkOption() {
   };
 }
 
+/** @returns {number} the width of the map, which on paper is not that of its place */
+function mapWidth() {
+  const place = byId("network-plot");
+  return echarts.getInstanceByDom(place)?.getWidth() || place.clientWidth;
+}
+
 /** Width of the names beside the map. */
 function mapRoom() {
-  return Math.min(240, Math.max(90, byId("network-plot").clientWidth / 3.8));
+  return Math.min(240, Math.max(90, mapWidth() / 3.8));
 }
 
 /** @param {string} kind @param {Map<string, number>} of @param {number} column @returns {any[]} */
 function nodesOf(kind, of, column) {
   const names = [...of].sort((one, other) => other[1] - one[1]).slice(0, SHOWN_NAMES);
-  const width = byId("network-plot").clientWidth;
+  const width = mapWidth();
   const height = byId("network-plot").clientHeight;
   const room = mapRoom();
   return names.map(([name, size], place) => ({

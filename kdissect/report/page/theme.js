@@ -29,13 +29,18 @@ function startTheme() {
 }
 
 const SERIES = {
-  light: { requests: "#2f7de1", responses: "#0f9d8f", exchanges: "#5b6fd6", errors: "#c9382b", unanswered: "#c07a12", p50: "#0f9d8f", p95: "#c07a12", p99: "#c2410c", max: "#8a8f98" },
-  dark: { requests: "#6aa9ff", responses: "#3fd0bf", exchanges: "#94a3ff", errors: "#ff7b6e", unanswered: "#f2b75c", p50: "#3fd0bf", p95: "#f2b75c", p99: "#ff9360", max: "#8492a1" },
+  light: { requests: "#2f7de1", responses: "#0f9d8f", exchanges: "#5b6fd6", errors: "#c9382b", unanswered: "#c07a12", p50: "#0f9d8f", p95: "#c07a12", p99: "#c2410c", max: "#8a8f98", rebalance: "#2f7de1", failover: "#8a3ffc" },
+  dark: { requests: "#6aa9ff", responses: "#3fd0bf", exchanges: "#94a3ff", errors: "#ff7b6e", unanswered: "#f2b75c", p50: "#3fd0bf", p95: "#f2b75c", p99: "#ff9360", max: "#8492a1", rebalance: "#6aa9ff", failover: "#c29bff" },
 };
 
 /** @param {keyof typeof SERIES.light} name */
 function seriesColour(name) {
   return SERIES[isDark() ? "dark" : "light"][name];
+}
+
+/** @param {number} place of a group @returns {string} */
+function groupColour(place) {
+  return seriesColour(/** @type {(keyof typeof SERIES.light)[]} */ (["exchanges", "p50", "p95", "errors"])[place % 4]);
 }
 
 /** Parts of every plot: text and lines in the theme's colours, tooltips drawn on the canvas. */
