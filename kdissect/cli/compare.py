@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kdissect.api.comparison import Comparison, Side
 
+HTML: Final = "html"  # a page with plots
 WITHOUT_UNIT: Final = ("ratio", "q_value", "p_value")
 WITH_UNIT: Final = ("before", "after", "difference", "low", "high")
 
@@ -52,7 +53,7 @@ def asking(command: shared.F) -> shared.F:
 @shared.columns
 @shared.selecting
 @shared.failing(shared.ROWS_CONDITION)
-@shared.output(shared.FORMATS)
+@shared.output((*shared.FORMATS, HTML))
 @ENGINE
 @MASTER
 @shared.sharing
@@ -88,7 +89,8 @@ def command(
     from kdissect.api.comparison import NothingToCompare, compare
 
     sources = sources_of(files, any(text is not None for text in (at, before, after)))
-    format_ = chosen_format(format_, path)
+    is_page = format_ == HTML or (not format_ and path is not None and path.suffix == ".html")
+    format_ = HTML if is_page else chosen_format(format_, path)
     asked = {key: value for key, value in options.items() if value is not None}
     try:
         with Progress(progress) as shown, destination(path, force) as file:
@@ -101,7 +103,12 @@ def command(
             if format_ == "table":
                 table = readable(table, ordered(found.table, keys)["unit"].to_pylist(), columns)
             shown.clear()
-            write_rows(table.slice(0, limit), format_, file, columns is not None, sides_data(found))
+            if is_page:
+                rows = ordered(found.table, keys).slice(0, limit)
+                file.write(page_of(found, rows, files, at, before, after))
+            else:
+                extra = sides_data(found)
+                write_rows(table.slice(0, limit), format_, file, columns is not None, extra)
     except NothingToCompare as error:
         report(error)
         return ANSWERED
@@ -119,6 +126,27 @@ def sources_of(files: tuple[str, ...], is_within: bool) -> list[Any]:
         f"{human.counted(len(files), 'source')}, not two: name BEFORE and AFTER (several files of "
         "one side as a directory or a quoted glob), or use --at, --before or --after"
     )
+
+
+def page_of(
+    found: "Comparison",
+    rows: "pa.Table",
+    files: tuple[str, ...],
+    at: str | None,
+    before: str | None,
+    after: str | None,
+) -> bytes:
+    """The page about a comparison, all columns of the rows."""
+    from kdissect.report.changes import changes_page
+    from kdissect.report.writing import title_of
+
+    if at is not None:
+        titles = [f"{title_of(files)} before {at}", f"from {at}"]
+    elif before is not None or after is not None:
+        titles = [f"{title_of(files)}, {before or 'the rest'}", after or "the rest"]
+    else:
+        titles = [title_of([one]) for one in files]
+    return changes_page(found, titles, rows)
 
 
 def explanation(found: "Comparison") -> str:

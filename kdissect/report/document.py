@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kdissect.text.escape import escaped
 from kdissect.text.human import cut
@@ -14,11 +14,22 @@ from kdissect.text.human import cut
 PAGE: Final = Path(__file__).parent / "page"
 VENDOR: Final = Path(__file__).parent / "vendor"
 LIBRARY: Final = "echarts.min.js"
-# In this order: each uses what those before it declare.
-SCRIPTS: Final = (
-    "text.js", "theme.js", "charts.js", "heat.js", "tables.js", "network.js", "sequence.js",
-    "findings.js", "main.js",
-)  # fmt: skip
+
+
+class Kind(NamedTuple):
+    """A kind of page: its HTML, and its scripts; each uses what those before it declare."""
+
+    html: str
+    scripts: tuple[str, ...]
+
+
+SHARED: Final = ("text.js", "theme.js", "plots.js", "tables.js")
+REPORT: Final = Kind(
+    "page.html",
+    (*SHARED, "charts.js", "heat.js", "network.js", "sequence.js", "findings.js", "main.js"),
+)
+CHANGES: Final = Kind("changes.html", (*SHARED, "changes.js"))
+KINDS: Final = (REPORT, CHANGES)
 # Bytes of the data: with the library (1.12 MB) the page stays below 2 MB.
 DATA_LIMIT: Final = 750_000
 HEAT_LIMIT: Final = 300_000
@@ -30,11 +41,11 @@ SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences a
 UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
 
-def page(title: str, content: dict[str, Any]) -> bytes:
+def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
     """The HTML of a page, UTF-8."""
     style = (PAGE / "page.css").read_text(encoding="utf-8")
     library = (VENDOR / LIBRARY).read_text(encoding="utf-8")
-    scripts = "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    scripts = "\n".join((PAGE / name).read_text(encoding="utf-8") for name in kind.scripts)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
     values = {
         "title": escape(escaped(cut(title, NAME_LENGTH))),
@@ -44,7 +55,7 @@ def page(title: str, content: dict[str, Any]) -> bytes:
         "data": fitting(content),
         "script": script,
     }
-    pieces = (PAGE / "page.html").read_text(encoding="utf-8").split("%%")
+    pieces = (PAGE / kind.html).read_text(encoding="utf-8").split("%%")
     # Names of values are between texts: what is inserted is not searched again.
     return "".join(values[one] if n % 2 else one for n, one in enumerate(pieces)).encode()
 
@@ -61,9 +72,10 @@ def policy(scripts: list[str], style: str) -> str:
 def fitting(content: dict[str, Any]) -> str:
     """The data as JSON for a script element, with shorter lists where it would be too large."""
     content = _safe(content)
-    content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
+    if "heat" in content:
+        content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
     lists = {f"rows of {one['title']}": one["rows"] for one in content["tables"]}
-    lists |= {name: content[name] for name in LISTS}
+    lists |= {name: content[name] for name in LISTS if name in content}
     # Each list is measured once, and halved until all fit.
     sizes = {name: len(embedded(rows)) for name, rows in lists.items()}
     whole = {name: len(rows) for name, rows in lists.items()}

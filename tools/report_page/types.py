@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kdissect.report.document import SCRIPTS
+from kdissect.report.document import KINDS, Kind
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPILER: Final = "typescript@5.9.3"
@@ -22,9 +22,9 @@ OPTIONS: Final = (
 )  # fmt: skip
 
 
-def command() -> list[str]:
+def command(kind: Kind) -> list[str]:
     """The compiler with the scripts in the order in which a page has them."""
-    scripts = [str(ROOT / "kdissect" / "report" / "page" / name) for name in SCRIPTS]
+    scripts = [str(ROOT / "kdissect" / "report" / "page" / name) for name in kind.scripts]
     globals_ = str(Path(__file__).with_name("globals.d.ts"))
     return ["npx", "--yes", "--package", COMPILER, "tsc", *OPTIONS, globals_, *scripts]
 
@@ -33,10 +33,12 @@ def main() -> int:
     if shutil.which("npx") is None:
         print("not checked: the script of reports needs node (npx) for TypeScript's compiler")
         return 0
-    code = subprocess.run(command(), check=False).returncode
-    if not code:
-        print(f"{COMPILER}: {len(SCRIPTS)} scripts of reports hold")
-    return code
+    for kind in KINDS:
+        code = subprocess.run(command(kind), check=False).returncode
+        if code:
+            return code
+        print(f"{COMPILER}: {len(kind.scripts)} scripts of {kind.html} hold")
+    return 0
 
 
 if __name__ == "__main__":

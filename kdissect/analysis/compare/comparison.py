@@ -261,6 +261,7 @@ QUESTION: Final = Question(
     OPTIONS,
     (
         "kdissect compare monday.pcap tuesday.pcap",
+        "kdissect compare monday.pcap tuesday.pcap -o diff.html",
         "kdissect compare broker.pcap --at 14:05 --by api,client_id",
         "kdissect compare broker.pcap --before 13:55..14:05 --after 14:10..14:20 --unchanged",
         "kdissect compare broker.pcap --after \"client_id = 'svc-7'\" --where \"api = 'Produce'\"",

@@ -1,37 +1,10 @@
-// The plots on the time axis: throughput, exchanges and latency.
+// The plots on the time axis: throughput, exchanges, latency and lag.
 
-/** @type {any} */
-const data = JSON.parse(byId("data").textContent || "{}");
 /** @type {any[]} */
 const timed = [];
 const time = data.time;
 const START = time.start_ms;
 const END = time.start_ms + time.width_ms * time.count;
-
-/**
- * @param {string} id
- * @returns {any} a plot of ECharts that follows its element's size
- */
-function plot(id) {
-  return plotIn(byId(id), () => {});
-}
-
-/**
- * @param {HTMLElement} place
- * @param {() => void} redraw what depends on the width
- */
-function plotIn(place, redraw) {
-  const made = echarts.init(place, null, { renderer: "canvas" });
-  let width = place.clientWidth;
-  // Its first report is about the size that it has already.
-  new ResizeObserver(() => {
-    if (!place.clientWidth || place.clientWidth === width) return;
-    width = place.clientWidth;
-    made.resize();
-    redraw();
-  }).observe(place);
-  return made;
-}
 
 /** @returns {{from: number, to: number}[]} where bytes are missing in the capture */
 function lostRanges() {

@@ -1,12 +1,5 @@
 // The order in which the page comes together.
 
-/** @param {string} name @param {string} value @param {string} [more] @param {boolean} [bad] */
-function total(name, value, more = "", bad = false) {
-  const number = element("dd", {}, value);
-  if (more) number.append(element("span", { class: "more" }, more));
-  return element("div", bad ? { class: "bad" } : {}, element("dt", {}, name), number);
-}
-
 function startTotals() {
   const { totals, network: of, balance } = data;
   byId("when").textContent = totals.first_time ? `${totals.first_time.replace("T", " ")} to ${totals.last_time.replace("T", " ")} (${duration((Date.parse(cutToMs(totals.last_time)) - Date.parse(cutToMs(totals.first_time))) * 1e6)})` : "no packets of Kafka";
@@ -29,22 +22,6 @@ function startFolded() {
     ...data.folded,
   ];
   byId("folded").append(...said.map((/** @type {string} */ one) => element("li", {}, one)));
-}
-
-/** Paper is white, and narrower than most windows: printed plots are light, whatever the theme. */
-function startPrinting() {
-  /** @param {boolean} dark @param {number | "auto"} width */
-  const redraw = (dark, width) => {
-    document.documentElement.dataset.theme = dark ? "dark" : "light";
-    for (const place of document.querySelectorAll(".plot")) echarts.getInstanceByDom(/** @type {HTMLElement} */ (place))?.resize({ width });
-    for (const draw of drawings) draw();
-  };
-  let wasDark = false;
-  addEventListener("beforeprint", () => {
-    wasDark = isDark();
-    redraw(false, 680);
-  });
-  addEventListener("afterprint", () => redraw(wasDark, "auto"));
 }
 
 startTotals();

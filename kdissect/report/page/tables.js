@@ -89,9 +89,10 @@ function headCell(column, sort) {
 
 /** @param {any} of @param {Cell[]} cells */
 function rowElement(of, cells) {
+  const unitPlace = of.columns.findIndex((/** @type {any} */ column) => column.path === "unit");
   return element("tr", {}, ...cells.map((cell, place) => {
-    const kind = of.columns[place].kind;
-    const made = element("td", { class: kind === "text" ? "text" : "" }, cell === "" ? "(none)" : shown(cell, kind));
+    const { kind } = of.columns[place];
+    const made = element("td", { class: kind === "text" ? "text" : "" }, cell === "" ? "(none)" : kind === "unit" ? inUnit(/** @type {number | null} */ (cell), String(cells[unitPlace])) : shown(cell, kind));
     if (typeof cell === "string" && cell.length > 40) made.title = cell;
     return made;
   }));

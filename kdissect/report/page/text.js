@@ -88,7 +88,23 @@ function shown(value, kind) {
   if (kind === "bytes") return bytes(value);
   if (kind === "ns") return duration(value);
   if (kind === "share") return `${digits(100 * value)} %`;
+  if (kind === "ratio") return digits(value);
   return kind === "count" ? count(value) : String(value);
+}
+
+/** @param {number | null} value @param {string} unit ns, share, 1/s or bytes/s */
+function inUnit(value, unit) {
+  if (value === null) return "–";
+  const size = Math.abs(value);
+  const text = unit === "ns" ? duration(size) : unit === "share" ? `${digits(100 * size)} %` : unit === "bytes/s" ? `${bytes(size)}/s` : `${digits(size)}/s`;
+  return `${value < 0 ? "−" : ""}${text}`;
+}
+
+/** @param {string} name @param {string} value @param {string} [more] @param {boolean} [bad] */
+function total(name, value, more = "", bad = false) {
+  const number = element("dd", {}, value);
+  if (more) number.append(element("span", { class: "more" }, more));
+  return element("div", bad ? { class: "bad" } : {}, element("dt", {}, name), number);
 }
 
 /**

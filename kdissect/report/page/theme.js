@@ -67,3 +67,19 @@ function axisLook() {
     splitLine: { lineStyle: { color: colour("line"), opacity: 0.6 } },
   };
 }
+
+/** Paper is white, and narrower than most windows: printed plots are light, whatever the theme. */
+function startPrinting() {
+  /** @param {boolean} dark @param {number | "auto"} width */
+  const redraw = (dark, width) => {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    for (const place of document.querySelectorAll(".plot")) echarts.getInstanceByDom(/** @type {HTMLElement} */ (place))?.resize({ width });
+    for (const draw of drawings) draw();
+  };
+  let wasDark = false;
+  addEventListener("beforeprint", () => {
+    wasDark = isDark();
+    redraw(false, 680);
+  });
+  addEventListener("afterprint", () => redraw(wasDark, "auto"));
+}
