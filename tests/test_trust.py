@@ -59,6 +59,7 @@ CHANGES = {
     "replace", "open for writing", "os.open", "delete_file", "delete_dir", "delete_dir_contents",
 }  # fmt: skip
 CHANGES_WITH_A_REASON: dict[str, str] = {
+    "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
     "api/answers.py": "a temporary directory of its own",
     "cli/completion.py": "no file: text of a script",

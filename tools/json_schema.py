@@ -94,7 +94,7 @@ def documents_by_command() -> dict[str, dict[str, Any]]:
         "dissect": rows(WRITTEN, balance={"type": "object"}),
         "slice": counts("packets", "packets_in_all", "exchanges", "exchanges_in_all"),
         "spans": counts("exchanges"),
-        "report": counts("bytes", "exchanges", "findings"),
+        "report": with_days(counts("bytes", "exchanges", "findings")),
         "live": SNAPSHOT,
         "top": SNAPSHOT,
         "spark dissect": OUTCOME,
@@ -156,6 +156,12 @@ def rows(row: dict[str, Any], **more: Any) -> dict[str, Any]:
 def counts(*names: str) -> dict[str, Any]:
     """A document with counts."""
     return {"type": "object", "required": list(names), "properties": dict.fromkeys(names, COUNT)}
+
+
+def with_days(document: dict[str, Any]) -> dict[str, Any]:
+    """The same with lists of days, of `--by day`."""
+    days = {"type": "array", "items": {"type": "string"}}
+    return {**document, "properties": {**document["properties"], "made": days, "kept": days}}
 
 
 def row_of(columns: Iterable[Column]) -> dict[str, Any]:

@@ -235,10 +235,8 @@ def to_file(help_: str, **more: Any) -> Callable[[F], F]:
         "-o",
         "--output",
         "path",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="PATH",
+        **{"type": click.Path(dir_okay=False, path_type=Path), "metavar": "PATH", **more},
         help=help_,
-        **more,
     )
 
 

@@ -1,5 +1,8 @@
-"""``kdissect report``: one HTML page about captures."""
+"""``kdissect report``: one HTML page about captures, or a page for each day."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -7,18 +10,22 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
+from kdissect.cli.analyses import duration
 from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
-from kdissect.cli.help import Command
+from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import check_free, destination
-from kdissect.cli.program import code_of
+from kdissect.cli.program import ANSWERED, code_of
 from kdissect.cli.progress import Progress
 from kdissect.cli.repeated_options import reading_options
-from kdissect.cli.summary import severities_of
+from kdissect.cli.repeating import repeat, until_signal
+from kdissect.cli.summary import conditions_of, severities_of
 from kdissect.text.escape import escaped
 from kdissect.text.human import counted, size
 
 if TYPE_CHECKING:
+    from kdissect.checkpoint.worker_pool import WorkerPool
+    from kdissect.report.pseudonyms import Pseudonyms
     from kdissect.report.writing import Report
 
 KEY_BYTES: Final = 16
@@ -34,10 +41,27 @@ KEY_LIMIT: Final = 4096
         "kdissect report ring-*.pcap.gz --port 9192 -o report.html --force",
         "kdissect report broker.pcapng -o report.html --anonymize",
         "kdissect report dataset -o report.html --all",
+        "kdissect report dataset --by day -o site/",
+        "kdissect report /var/lib/kdissect --by day -o site/ --every 5m",
     ),
 )
 @options.files
-@options.to_file("The HTML file to write.", required=True)
+@options.to_file(
+    "The HTML file to write, or the directory of --by day.",
+    required=True,
+    type=click.Path(path_type=Path),
+)
+@click.option(
+    "--by",
+    type=Choice(["day"]),
+    help="A page for each day of datasets and live captures, and a calendar of them.",
+)
+@click.option(
+    "--every",
+    metavar="TIME",
+    callback=duration,
+    help="Write again this often, like 5m, until Ctrl-C; only what is new.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Run every analysis for findings.")
 @click.option(
     "--anonymize",
@@ -59,6 +83,8 @@ KEY_LIMIT: Final = 4096
 def command(
     files: tuple[str, ...],
     path: Path,
+    by: str | None,
+    every: int | None,
     is_all: bool,
     anonymize: bool,
     key: IO[bytes] | None,
@@ -73,29 +99,109 @@ def command(
 
     Findings first, each with its exchanges and packet numbers; then plots over time, latency heat
     maps, who talks to whom, and tables. The file needs no network, and has no record keys, values
-    or headers. It stays below 2 MB. Docs: report.md.
-    """
-    check_free(path, force)
-    secret = None if key is None else read_key(key)
-    pool = early_pool(files, 1 if settings["strict"] else jobs)
-    from kdissect.report.pseudonyms import Pseudonyms
-    from kdissect.report.writing import make_report, title_of
+    or headers. It stays below 2 MB.
 
-    with Progress(progress) as shown:
-        report = make_report(
-            list(files), title=title_of(files), files=files, words=reading_options(),
-            pseudonyms=Pseudonyms(secret) if anonymize or secret else None,
-            asks_all=is_all, jobs=jobs, pool=pool,
-            reading={**settings, "progress": shown.report},
+    With --by day, FILE... are datasets or directories of live captures, and only the pages of days
+    with new rows are made again. Docs: report.md.
+    """
+    secret = None if key is None else read_key(key)
+    asked = Asked(files, path, is_all, anonymize, secret, is_json, fail_on, force)
+    if by is not None:
+        return until_stopped(asked.write_site, every)
+    check_free(path, force)
+    pool = early_pool(files, 1 if settings["strict"] else jobs)
+    if every is None:
+        return asked.write_page(jobs, pool, settings, progress)
+    return until_stopped(Renewed(asked, jobs, settings, progress), every)
+
+
+def until_stopped(act: Callable[[], int], every: int | None) -> int:
+    """The exit code of acting once, or again and again."""
+    if every is None:
+        return act()
+    with until_signal() as stopped:
+        repeat(act, every, stopped)
+    return ANSWERED
+
+
+@dataclass
+class Asked:
+    """The options of a report."""
+
+    files: tuple[str, ...]
+    path: Path
+    is_all: bool
+    anonymize: bool
+    secret: bytes | None
+    is_json: bool
+    fail_on: str | None
+    force: bool
+
+    @cached_property
+    def pseudonyms(self) -> "Pseudonyms | None":
+        """The same for all pages of this process."""
+        from kdissect.report.pseudonyms import Pseudonyms
+
+        return Pseudonyms(self.secret) if self.anonymize or self.secret else None
+
+    def write_page(
+        self, jobs: int, pool: "WorkerPool | None", settings: options.Settings,
+        progress: bool | None,
+    ) -> int:  # fmt: skip
+        """Write one page and say so."""
+        from kdissect.report.writing import make_report, title_of
+
+        with Progress(progress) as shown:
+            report = make_report(
+                list(self.files), title=title_of(self.files), files=self.files,
+                words=reading_options(), pseudonyms=self.pseudonyms, asks_all=self.is_all,
+                jobs=jobs, pool=pool, reading={**settings, "progress": shown.report},
+            )  # fmt: skip
+        with destination(self.path, self.force) as file:
+            file.write(report.html)
+        if self.is_json:
+            print_document(report.counts)
+        click.echo(said(self.path, report), err=True)
+        if not report.summary.totals.exchanges:
+            explain_empty(NO_EXCHANGES, report.summary.balance)
+        return code_of(self.fail_on, severities_of(report.findings))
+
+    def write_site(self) -> int:
+        """Bring a site up to date and say what was made."""
+        from kdissect.report.site import write_site
+        from kdissect.report.writing import title_of
+
+        found = write_site(
+            list(self.files), self.path, title=title_of(self.files), files=self.files,
+            words=reading_options(), asks_all=self.is_all, pseudonyms=self.pseudonyms,
+            force=self.force,
         )  # fmt: skip
-    with destination(path, force) as file:
-        file.write(report.html)
-    if is_json:
-        print_document(counts(report))
-    click.echo(said(path, report), err=True)
-    if not report.summary.totals.exchanges:
-        explain_empty(NO_EXCHANGES, report.summary.balance)
-    return code_of(fail_on, severities_of(report.findings))
+        self.force = False  # all pages are new now
+        if self.is_json:
+            print_document({**found.counts, "made": found.made, "kept": found.kept})
+        made = counted(len(found.made), "page")
+        click.echo(f"{escaped(str(self.path))}: {made} made, {len(found.kept)} kept", err=True)
+        return code_of(self.fail_on, conditions_of(found.severities))
+
+
+class Renewed:
+    """Writes a page when its sources have changed."""
+
+    def __init__(
+        self, asked: Asked, jobs: int, settings: options.Settings, progress: bool | None
+    ) -> None:
+        self.asked, self.jobs, self.settings, self.progress = asked, jobs, settings, progress
+        self._seen: object = None
+
+    def __call__(self) -> int:
+        from kdissect.report.site import state_of_sources
+
+        now = state_of_sources(self.asked.files)
+        if now == self._seen:
+            return ANSWERED
+        code = self.asked.write_page(self.jobs, None, self.settings, self.progress)
+        self._seen, self.asked.force = now, True  # the next one replaces our own
+        return code
 
 
 def read_key(file: IO[bytes]) -> bytes:
@@ -106,15 +212,6 @@ def read_key(file: IO[bytes]) -> bytes:
             f"a key of {len(found)} bytes can be guessed: use {KEY_BYTES} or more"
         )
     return found
-
-
-def counts(report: "Report") -> dict[str, int]:
-    """Size of the page, and what it is about."""
-    return {
-        "bytes": len(report.html),
-        "exchanges": report.summary.totals.exchanges,
-        "findings": len(report.findings),
-    }
 
 
 def said(path: Path, report: "Report") -> str:

@@ -109,5 +109,9 @@ def command(
 
 def severities_of(found: "list[Finding]") -> set[str]:
     """The conditions of --fail-on that findings meet; a problem is a warning too."""
-    met = {one.severity for one in found}
-    return met | ({options.WARNING} if options.PROBLEM in met else set())
+    return conditions_of({one.severity for one in found})
+
+
+def conditions_of(severities: set[str]) -> set[str]:
+    """The same of severities."""
+    return severities | ({options.WARNING} if options.PROBLEM in severities else set())

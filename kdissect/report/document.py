@@ -29,7 +29,8 @@ REPORT: Final = Kind(
     (*SHARED, "charts.js", "heat.js", "network.js", "sequence.js", "findings.js", "main.js"),
 )
 CHANGES: Final = Kind("changes.html", (*SHARED, "changes.js"))
-KINDS: Final = (REPORT, CHANGES)
+INDEX: Final = Kind("index.html", (*SHARED, "index.js"))
+KINDS: Final = (REPORT, CHANGES, INDEX)
 # Bytes of the data: with the library (1.12 MB) the page stays below 2 MB.
 DATA_LIMIT: Final = 750_000
 HEAT_LIMIT: Final = 300_000

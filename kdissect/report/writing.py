@@ -1,6 +1,6 @@
 """Reports as files: one pass over captures or datasets, one page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,6 +11,7 @@ from kdissect.api.summary_data import summary_data
 from kdissect.api.summary_pass import SummaryPage, tables_of
 from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
+from kdissect.dataset.days import Day, DayRun
 from kdissect.errors import OutputExists, cannot_write
 from kdissect.pipeline import Options
 from kdissect.report.axis import MS, axis_of
@@ -32,6 +33,15 @@ class Report(NamedTuple):
     summary: Summary
     findings: list[Finding]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Size of the page, and what it is about."""
+        return {
+            "bytes": len(self.html),
+            "exchanges": self.summary.totals.exchanges,
+            "findings": len(self.findings),
+        }
+
 
 def make_report(
     source: Source | Sequence[Source],
@@ -44,18 +54,20 @@ def make_report(
     jobs: int = 0,
     pool: WorkerPool | None = None,
     reading: dict[str, Any] | None = None,
+    day: Day | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> Report:
     """The report about captures or datasets.
 
     `files` and `words`, options of reading, are those of the commands that the page shows.
     `asks_all` runs all queries; `pseudonyms` replace addresses and names; `reading` are keywords
-    of `Options`.
+    of `Options`. With `day` it is about that day of the source; `more` is added to the page's data.
     """
     if pseudonyms is not None:
         title, files, words = ANONYMOUS, [ANONYMOUS], []
     options = Options(**(reading or {}), tables=tables_of(has_findings=True), jobs=jobs)
     with SummaryPage(more=KEPT) as kept:
-        run = run_over(source, options, pool)
+        run = run_over(source, options, pool) if day is None else DayRun(day, options)
         kept.add_all(run if pseudonyms is None else pseudonyms.batches(run))
         summary = kept.summary(asdict(run.balance))
         del run  # the engine needs the room
@@ -68,7 +80,7 @@ def make_report(
         content = page_data(kept.kept, summary, found, document, happened)
         if kept.trouble:
             content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
-    return Report(page(title, content), summary, found)
+    return Report(page(title, {**content, **(more or {})}), summary, found)
 
 
 def write_report(

@@ -177,6 +177,7 @@ def commands(capture: Path, before: Path, output: Path) -> dict[str, list[str]]:
     found["slice"] = ["slice", path, "-o", str(output / "slice.pcap"), "--where", "api_key >= 0"]
     found["spans"] = ["spans", path, "-o", str(output / "spans.json"), "--parts"]
     found["report"] = ["report", path, "-o", str(output / "report.html")]
+    found["compare -o"] = ["compare", str(before), path, "-o", str(output / "diff.html")]
     found["sql"] = ["sql", path, SQL]
     found["top"] = ["top", path, "--once", "--window", "1h"]
     found["live"] = ["live", path]

@@ -68,12 +68,14 @@ LEFT_OUT = {
     "--buffer": "of an interface", "--user": "of an interface, and gives rights up",
     "--follow": "waits for more without an end: see `peers`",
     "--metrics": "a port that others may have: see `peers`",
-    "--duration": "the end of a file ends it",
+    "--duration": "the end of a file ends it", "--every": "ends by a signal only",
     "--endpoint": "sends spans over a network", "--master": "of Spark",
     "--progress": "draws a bar over its own line, with a carriage return",
     "--rollups": "of datasets that Spark makes",
     "--help": "prints a page that is the same whatever is captured",
 }  # fmt: skip
+# The same of one command: for datasets and directories of live captures, not for files.
+NOT_OF = {"report": frozenset({"--by"})}
 NOT_CHOSEN = frozenset({"spark"})  # an engine: see ELSEWHERE
 MOST = 1_000  # of a number
 NEEDS_OUTPUT = frozenset({"dissect", "slice", "report"})
@@ -118,7 +120,8 @@ def command_of(name: str) -> click.Command:
 def options_of(name: str) -> Iterator[click.Option]:
     """Draw commands."""
     for option in command_of(name).params:
-        if isinstance(option, click.Option) and not LEFT_OUT.keys() & set(option.opts):
+        words = LEFT_OUT.keys() | NOT_OF.get(name, frozenset())
+        if isinstance(option, click.Option) and not words & set(option.opts):
             yield option
 
 

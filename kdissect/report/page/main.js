@@ -1,6 +1,7 @@
 // The order in which the page comes together.
 
 function startTotals() {
+  if (data.index) document.querySelector("nav")?.prepend(element("a", { href: data.index }, "All days"));
   const { totals, network: of, balance } = data;
   byId("when").textContent = totals.first_time ? `${totals.first_time.replace("T", " ")} to ${totals.last_time.replace("T", " ")} (${duration((Date.parse(cutToMs(totals.last_time)) - Date.parse(cutToMs(totals.first_time))) * 1e6)})` : "no packets of Kafka";
   const answered = totals.outcomes.answered || 0;
@@ -10,7 +11,7 @@ function startTotals() {
     total("Connections", count(totals.connections)),
     total("Requests", bytes(totals.request_bytes)),
     total("Responses", bytes(totals.response_bytes)),
-    total("Packets", count(balance.packets ?? of.packets), `${count(of.retransmitted_segments)} retransmitted`),
+    total("Packets", count(balance.packets || of.packets), `${count(of.retransmitted_segments)} retransmitted`),
     total("Missing in the capture", bytes(of.missing_bytes), "", of.missing_bytes > 0),
   );
 }

@@ -82,9 +82,10 @@ function chosenRows(of, state) {
 
 /** @param {any} column @param {() => void} sort */
 function headCell(column, sort) {
+  const isText = column.kind === "text" || column.kind === "page";
   const by = button(column.title, sort);
   by.title = column.meaning;
-  return element("th", { scope: "col", "aria-sort": "none", class: column.kind === "text" ? "text" : "" }, by);
+  return element("th", { scope: "col", "aria-sort": "none", class: isText ? "text" : "" }, by);
 }
 
 /** @param {any} of @param {Cell[]} cells */
@@ -92,6 +93,7 @@ function rowElement(of, cells) {
   const unitPlace = of.columns.findIndex((/** @type {any} */ column) => column.path === "unit");
   return element("tr", {}, ...cells.map((cell, place) => {
     const { kind } = of.columns[place];
+    if (kind === "page") return element("td", { class: "text" }, element("a", { href: `${cell}.html` }, String(cell)));
     const made = element("td", { class: kind === "text" ? "text" : "" }, cell === "" ? "(none)" : kind === "unit" ? inUnit(/** @type {number | null} */ (cell), String(cells[unitPlace])) : shown(cell, kind));
     if (typeof cell === "string" && cell.length > 40) made.title = cell;
     return made;
