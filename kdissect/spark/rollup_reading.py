@@ -10,6 +10,7 @@ from kdissect.dataset.rollup_answers import Asked, Groups
 from kdissect.dataset.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
 from kdissect.dataset.storage import is_uri, joined, reached_by
 from kdissect.errors import KdissectError
+from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import located, pattern_of
 from kdissect.spark.rollups import (
@@ -159,7 +160,7 @@ def merged_on_spark(
         merged += [f.max(name).alias(name) for name in LARGEST]
         merged += [f.kll_merge_agg_float(name, f.lit(KLL_K)).alias(name) for name in MEASURES]
         merged += [f.hll_union_agg(name).alias(name) for name in SETS]
-        return frame.groupBy(*keys).agg(*merged).toArrow()
+        return to_arrow(frame.groupBy(*keys).agg(*merged))
 
 
 def stored_rollups(

@@ -1,13 +1,13 @@
 """``spark.read.format("kdissect")``: rows of one table of captures, without a dataset.
 
-    spark.dataSource.register(KdissectDataSource)
     spark.read.format("kdissect").option("table", "exchanges").load("captures/*.pcap*")
 
-Connections across files are reassembled. A tap is one task, or several if it is larger, one for
-each part of it (`source_parts`). A user-defined schema (``.schema("api string, latency_ns
-bigint")``) selects the columns to compute. Ids are those of `kdissect.read` of the tap's captures,
-and the optional column `tap` identifies the tap. Spark does not push columns down to a source, nor
-filters unless ``spark.sql.python.filterPushdown.enabled`` is true.
+Spark finds the format by the package `pyspark_kdissect`. Connections across files are reassembled.
+A tap is one task, or several if it is larger, one for each part of it (`source_parts`). A
+user-defined schema (``.schema("api string, latency_ns bigint")``) selects the columns to compute.
+Ids are those of `kdissect.read` of the tap's captures, and the optional column `tap` identifies the
+tap. Spark does not push columns down to a source, nor filters unless
+``spark.sql.python.filterPushdown.enabled`` is true.
 """
 
 import json
@@ -18,13 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    Filter,
-    InputPartition,
-)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -37,6 +30,13 @@ from kdissect.dataset.stored_columns import UNREADABLE, spark_batch, spark_schem
 from kdissect.dataset.taps import Tap, find_taps
 from kdissect.errors import CaptureError, KdissectError, not_among
 from kdissect.pipeline import Options, Run
+from kdissect.spark.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from kdissect.spark.source_filters import column_of, flags_of, is_taken
 from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
 from kdissect.tables.schemas import TABLES

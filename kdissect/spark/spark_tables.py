@@ -23,6 +23,7 @@ from kdissect.analysis.engines.ibis_tables import (
 )
 from kdissect.analysis.engines.stored_tables import Place, numbered, stored_size
 from kdissect.errors import KdissectError
+from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
@@ -42,6 +43,7 @@ LITERAL: Final = {"spark.sql.variable.substitute": "false"}
 # Settings for reading and comparing tables, in any session.
 READING: Final = {
     **LITERAL,
+    "spark.sql.ansi.enabled": "true",  # not the default before 4.0: wrong casts were NULL
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -124,7 +126,7 @@ class SparkTables:
         try:
             for part in statements.parts:
                 self._call(part.name, kept(self.session.sql(part.sql)))
-            return self.session.sql(statements.answer).toArrow()
+            return to_arrow(self.session.sql(statements.answer))
         finally:
             for name in self._views[before:]:
                 self.session.catalog.dropTempView(name)

@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.dataset.complete_files import QUIET_S
+from kdissect.dataset.new_files import BATCH, FILES, NewFiles, first_offset
 from kdissect.dataset.planning import SPARK_SPLIT_SIZE
 from kdissect.dataset.storage import absolute, is_uri, reached_by
 from kdissect.dataset.taps import taps_of
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import Outcome, dissect_taps
 from kdissect.spark.sessions import clear_errors, failures
-from kdissect.spark.source_stream import BATCH
-from kdissect.spark.stream_source import FILES, FORMAT, CaptureFiles, CompleteFiles
 from kdissect.spark.task_runners import reason_of
 from kdissect.tables.schemas import DEFAULT_TABLES
 
@@ -70,18 +70,21 @@ def stream(
     it ends; otherwise it looks for files every `interval_s` seconds. `is_over` is checked between
     batches. `on_batch` is called with each batch's number and outcome. The others are as for
     `dissect`. Broken captures and failed taps do not end the stream; other errors do. Through Spark
-    Connect, and with `spark` None, this process runs the batches itself, without a checkpoint: a
-    server would require a `foreachBatch` function that is independent of this process. Raises
+    Connect, with `spark` None, and with PySpark before 4.2, this process runs the batches itself,
+    without a checkpoint: a server would require a `foreachBatch` function that is independent of
+    this process, and older versions have no sources in Python with batches of their own. Raises
     KdissectError.
     """
     place = absolute(dataset)
     looked_at = [checked(os.fspath(source)) for source in sources]
     making = {"tables": tuple(tables), "split_size": split_size, **options}
     batches = Batches(partial(dissect_files, place, tap, making), on_batch)
-    if spark is None or is_connect(spark):
-        found = CompleteFiles(looked_at, place, tap, quiet_s, max_bytes)
+    if spark is None or is_connect(spark) or not has_stream_sources():
+        found = NewFiles(looked_at, place, tap, quiet_s, max_bytes)
         follow_here(spark, found, batches, available_now, interval_s, is_over)
         return
+    from kdissect.spark.stream_source import FORMAT, CaptureFiles
+
     spark.dataSource.register(CaptureFiles)
     given = {
         "sources": json.dumps(looked_at),
@@ -112,18 +115,18 @@ def in_ms(seconds: float) -> str:
 
 def follow_here(
     spark: "SparkSession | None",
-    found: CompleteFiles,
+    found: NewFiles,
     batches: "Batches",
     available_now: bool,
     interval_s: float,
     is_over: Callable[[], bool],
 ) -> None:
     """Run the query's batches in this process; the manifest is its only state."""
-    start = found.initialOffset()
+    start = first_offset()
     if available_now:
-        found.prepareForTriggerAvailableNow()
+        found.freeze()
     while not is_over():
-        end = found.latestOffset(start, found.getDefaultReadLimit())
+        end = found.next_batch(start)
         if end != start:
             batches.bring_in(spark, end[FILES], start[BATCH])
             start = end
@@ -246,3 +249,8 @@ def checked(source: str) -> str:
 def is_connect(spark: "SparkSession") -> bool:
     """Return whether it is a Spark Connect session."""
     return "connect" in type(spark).__module__
+
+
+def has_stream_sources() -> bool:
+    """Return whether PySpark (from 4.2 on) has sources in Python with batches of their own."""
+    return find_spec("pyspark.sql.streaming.datasource") is not None

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kdissect import KdissectError, analyse
+from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.sessions import session
@@ -38,10 +39,10 @@ def compare(spark: SparkSession, directory: Path) -> None:
     assert dataset_rows(streamed) == library_rows(paths, tables=DEFAULT_TABLES)
     spark.dataSource.register(KdissectDataSource)
     for table in ("exchanges", "partitions"):
-        stored = read_table(spark, dataset, table).toArrow()
+        stored = to_arrow(read_table(spark, dataset, table))
         assert spark_rows(table, stored.to_batches()) == expected[table]
         frame = spark.read.format("kdissect").option("table", table).load(str(directory / "ring"))
-        assert spark_rows(table, frame.toArrow().to_batches()) == expected[table]
+        assert spark_rows(table, to_arrow(frame).to_batches()) == expected[table]
 
 
 def compare_answers(spark: SparkSession, dataset: Path) -> None:

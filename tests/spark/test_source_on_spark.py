@@ -17,18 +17,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def registered(spark: "SparkSession") -> "SparkSession":
-    from kdissect.spark.source import KdissectDataSource
-
-    spark.dataSource.register(KdissectDataSource)
-    return spark
+def unregistered(spark: "SparkSession") -> "SparkSession":
+    """A session that finds the data source by itself."""
+    return spark.newSession()
 
 
-def test_a_large_tap_is_read_by_several_tasks(registered: "SparkSession", tmp_path: Path) -> None:
+def test_a_large_tap_is_read_by_several_tasks(unregistered: "SparkSession", tmp_path: Path) -> None:
     paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
     size = sum(Path(path).stat().st_size for path in paths) // 5
     reader = (
-        registered.read.format("kdissect")
+        unregistered.read.format("kdissect")
         .option("splitSize", str(size))
         .option("staging", str(tmp_path / "staging"))
     )
@@ -42,7 +40,7 @@ def test_a_large_tap_is_read_by_several_tasks(registered: "SparkSession", tmp_pa
 
 
 def test_a_stream_goes_on_where_it_was_and_gives_no_row_twice(
-    registered: "SparkSession", tmp_path: Path
+    unregistered: "SparkSession", tmp_path: Path
 ) -> None:
     paths = rotate(MANY, tmp_path / "ring", 3, seed=135)
     last = tmp_path / "last"
@@ -52,7 +50,7 @@ def test_a_stream_goes_on_where_it_was_and_gives_no_row_twice(
     def run() -> list[int]:
         """The number of rows in each batch."""
         query = (
-            registered.readStream.format("kdissect")
+            unregistered.readStream.format("kdissect")
             .option("state", str(tmp_path / "state"))
             .option("quiet", "0")
             .option("maxFilesPerTrigger", "1")

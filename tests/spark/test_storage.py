@@ -25,6 +25,7 @@ from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.storage_dataset import OWNER, open_dataset
 from kdissect.dataset.taps import list_captures
 from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError
+from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
@@ -453,7 +454,7 @@ def test_executors_reach_stores_and_spark_retries_failed_requests(
     assert (tmp_path / "mark").exists()
     assert stored_rows(dataset) == expected
     frame = read_table(spark, dataset, "exchanges", by_arrow=True)
-    assert spark_rows("exchanges", frame.toArrow().to_batches()) == expected["exchanges"]
+    assert spark_rows("exchanges", to_arrow(frame).to_batches()) == expected["exchanges"]
     assert {row.tap for row in frame.select("tap").distinct().collect()} == {"ring"}
     spark.dataSource.register(KdissectDataSource)
     reader = spark.read.format("kdissect").option("table", "partitions")

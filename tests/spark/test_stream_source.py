@@ -8,15 +8,16 @@ import pytest
 
 pytest.importorskip("pyspark", reason="what it reads with is a class of PySpark's")
 
+from kdissect.dataset.new_files import BATCH, FILES, NewFiles
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.stream_source import BATCH, FILES, CompleteFiles
+from kdissect.spark.stream_source import CompleteFiles
 from tests.spark.rotated import rotate
 
 OLD = 10_000
 
 
 def reader(ring: Path, dataset: Path, max_bytes: int = 1 << 40) -> CompleteFiles:
-    return CompleteFiles([str(ring)], str(dataset), None, 60.0, max_bytes)
+    return CompleteFiles(NewFiles([str(ring)], str(dataset), None, 60.0, max_bytes))
 
 
 def aged(paths: list[str]) -> list[str]:
@@ -44,7 +45,7 @@ def test_files_come_in_batches_of_some_size_by_their_first_times(tmp_path: Path)
     every = sorted([*one, *other], key=lambda path: Path(path).stat().st_size)
     source = [str(tmp_path / "b1"), str(tmp_path / "b2")]
     limit = Path(every[-1]).stat().st_size
-    made = CompleteFiles(source, str(tmp_path / "dataset"), None, 60.0, limit)
+    made = CompleteFiles(NewFiles(source, str(tmp_path / "dataset"), None, 60.0, limit))
     found = batches(made, made.initialOffset())
     assert sorted(path for batch in found for path in batch) == sorted(every)
     assert [path for batch in found for path in batch if path in one] == one
