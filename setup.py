@@ -27,7 +27,7 @@ COMPILED = """
     sources/ring_blocks
     streams/acknowledged streams/clock streams/connections streams/direction_counts
     streams/duplicates streams/events streams/handshake streams/reassembly_buffer streams/receiver
-    streams/recent_chunks streams/sequence streams/tcp_analysis
+    streams/recent_chunks streams/resent streams/sequence streams/tcp_analysis
     framing/frame_search framing/frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures

@@ -55,6 +55,7 @@ class Sent:
     gap_ns: int = STEP_NS
     captured_limit: int = 1 << 30
     ip_id: int = 0
+    options: bytes = b""  # of TCP, padded to words
 
     @property
     def captured(self) -> bytes:
@@ -252,10 +253,12 @@ class Conversation:
             Segment(
                 number, number, 0, time_ns, flow if sent.is_client else back,
                 sent.sequence, sent.acknowledgment, sent.flags, sent.window,
-                b"<<" + bytes(20) + sent.captured + b">>", 22, 22 + len(sent.captured),
-                len(sent.payload), 2, -1 if self.is_v6 else sent.ip_id,
+                b"<<" + bytes(20) + sent.options + sent.captured + b">>", start,
+                start + len(sent.captured), len(sent.payload), 2,
+                -1 if self.is_v6 else sent.ip_id,
             )
             for number, time_ns, sent in self._timed()
+            for start in [22 + len(sent.options)]
         ]  # fmt: skip
 
     def captured(self) -> list[Captured]:
@@ -346,7 +349,14 @@ class Conversation:
         client, broker = (CLIENT_V6, BROKER_V6) if self.is_v6 else (CLIENT, BROKER)
         source, destination = (client, broker) if sent.is_client else (broker, client)
         tcp = make_tcp(
-            sent.payload, here, there, sent.sequence, sent.acknowledgment, sent.flags, sent.window
+            sent.payload,
+            here,
+            there,
+            sent.sequence,
+            sent.acknowledgment,
+            sent.flags,
+            sent.window,
+            sent.options,
         )
         if self.is_v6:
             return make_ethernet(make_ipv6(tcp, source, destination), vlans=self.vlans)

@@ -75,10 +75,11 @@ def sync_state(
 
 
 def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
-    """Reassembly state of a direction; None while it waits for bytes."""
+    """Reassembly state of a direction; None while it waits for bytes, or whether any were lost."""
     here = receiver.next_position
     is_behind = receiver.acknowledged.position > here
-    if receiver.next_sequence < 0 or not receiver.held.is_empty or receiver.stray or is_behind:
+    is_waiting = not receiver.held.is_empty or receiver.resent.is_open()
+    if receiver.next_sequence < 0 or is_waiting or receiver.stray or is_behind:
         return None
     now = receiver.connection.last_time_ns
     tcp_analysis = receiver.tcp_analysis

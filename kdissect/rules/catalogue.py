@@ -33,12 +33,20 @@ KINDS: Final = {
     ),
     "failover-blackout": Kind(
         "partitions that had been served could not be written or read until another broker, or "
-        "the same one again, served them; a problem from 1 s on. A notice where leaders were "
-        "moved and the broker went on answering (a planned restart), below 0.75 s, or below 5 s "
-        "where it refused each partition once to writers and once to readers. A single refusal "
+        "the same one again, served them, or metadata has no leader of theirs for 1 s; a problem "
+        "from 1 s on. A notice where leaders were moved and the broker itself said so (a planned "
+        "restart), below 1.5 s, or below 5 s where it refused each partition once to writers and "
+        "once to readers. A single refusal "
         "without a later attempt does not count: the new leader may not be in the capture",
         "See why the old broker lost them, and which client took longest to find the new one.",
         "failovers",
+    ),
+    "broker-unreachable": Kind(
+        "clients sent data or a SYN to a broker again for 2.5 s or longer, without any "
+        "acknowledgment, in a capture of both directions; the host of a paused process "
+        "acknowledges, and that of an ended one resets the connection",
+        "Look at the broker's host and the network to it: routes, firewalls, links.",
+        "health --by client_id,client_ip,broker",
     ),
     "replicas-missing": Kind(
         "NOT_ENOUGH_REPLICAS: fewer replicas in sync than min.insync.replicas",
@@ -141,22 +149,22 @@ KINDS: Final = {
     ),
     "broker-slow": Kind(
         "p99 of the broker time of an API, without the round trip to a broker that is far from the "
-        "capture, is 100 ms or more, or 50 ms and 5 times that of other brokers; a warning where "
-        "it is only Produce with acks=all and commits, for which it may wait for followers",
+        "capture, is 100 ms or more, or 50 ms and 5 times that of other brokers; or its full "
+        "windows make 60 % of a client's p99 of 50 ms or more: it does not read requests. A "
+        "warning where it may wait for followers: only Produce with acks=all and commits are slow",
         "Look at that broker's disks and request handlers.",
         "latency --of work --by api,broker",
     ),
     "network-makes-p99": Kind(
         "a client's p99 of 50 ms or more drops by 60 % or more without the exchanges (3 or more) "
         "that had retransmissions or full windows; most of these (3 or more) were "
-        "retransmissions",
+        "retransmissions, of bytes that the receiver did not report as duplicate (D-SACK)",
         "Look at the network between the two.",
         "health --by client_id,client_ip,broker",
     ),
     "receiver-does-not-read": Kind(
-        "the same, where most were full windows: the receiver, mostly the client, did not read "
-        "the data that had arrived; or windows were full in all of its exchanges, for 60 % of "
-        "their time",
+        "the same, where most were full windows of the client: it did not read the data that had "
+        "arrived; or its windows were full in all of its exchanges, for 60 % of their time",
         "Find out what blocks it: processing between reads, a pause, too little memory or CPU.",
         "health --by client_id,client_ip,broker",
     ),

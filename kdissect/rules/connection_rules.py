@@ -27,6 +27,7 @@ LOOKS: Final = 5  # Metadata requests
 MANY_LOOKS: Final = 10
 LOOK_EVERY_NS: Final = 10 * SECOND_NS
 IDLE_NS: Final = SECOND_NS
+SILENT_NS: Final = 2_500 * MS  # four retransmissions, whose timer doubles from 200 ms
 ALIKE: Final = 1.5  # the longest idle time may be so many times the shortest
 ROUND_TRIP_NS: Final = 20 * MS
 ROUND_TRIPS: Final = 4  # in a p99
@@ -191,4 +192,34 @@ def _brokers(rows: Chosen) -> list[str]:
     return list(dict.fromkeys(str(row["broker"]) for row in rows))
 
 
-RULES: Final = (mismatches, lookers, idle_closes, full_links, far_clients)
+def unreachable(seen: Context) -> Iterator[Finding]:
+    """Brokers from whose host nothing came back, not even an acknowledgment."""
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]), is_unreachable)
+    for broker, rows in by_broker.items():
+        longest = rows.largest("unacknowledged_ns")
+        yield Finding(
+            "broker-unreachable",
+            PROBLEM,
+            f"{broker} acknowledged nothing for {up_to(rows)}{duration(longest)}, while "
+            f"{_senders(rows)} sent data or SYNs again: its host, or the network to it, was down; "
+            "the host of a paused or ended process would have answered",
+            {"unacknowledged_ns": longest},
+            {"broker": broker, "brokers": [broker]} | their(rows),
+        )
+
+
+def is_unreachable(row: Row) -> bool:
+    """Return whether a client got no packet of a broker's host for long."""
+    return number(row, "unacknowledged_ns") >= SILENT_NS
+
+
+def _senders(rows: Chosen) -> str:
+    """Clients by name; those that never connected have none, and are their addresses."""
+    named_rows = [row for row in rows if row["client"]]
+    known = {row["client_ip"] for row in named_rows}
+    names = [client_of(row) for row in named_rows]
+    names += [str(row["client_ip"]) for row in rows if row["client_ip"] not in known]
+    return listed(list(dict.fromkeys(names)), "client")
+
+
+RULES: Final = (mismatches, lookers, idle_closes, full_links, far_clients, unreachable)

@@ -37,13 +37,20 @@ RULES: Final[tuple[Rule, ...]] = (
     *client_rules.RULES,
     *connection_rules.RULES,
 )
+OUT_OF_ORDER: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 # Error codes that are covered by the finding about their cause.
 EXPLAINED: Final = {
-    "failover-blackout": OF_LEADERSHIP,
+    # Of batches in flight, the second reaches the new leader before the first, which was refused.
+    "failover-blackout": (*OF_LEADERSHIP, OUT_OF_ORDER),
+    # Producers give a batch up, with a new epoch; brokers could not replicate acks=all.
+    "broker-unreachable": (
+        OUT_OF_ORDER, "INVALID_PRODUCER_EPOCH", "UNKNOWN_PRODUCER_ID", "REQUEST_TIMED_OUT",
+        *OF_LEADERSHIP,
+    ),
     "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
-    "transactional-id-taken-over": (*produce_rules.DECIDED, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    "transactional-id-taken-over": (*produce_rules.DECIDED, OUT_OF_ORDER),
     # Batches that were on their way when their transaction was aborted.
-    "transactions-abort": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"),
+    "transactions-abort": (OUT_OF_ORDER, "INVALID_PRODUCER_EPOCH"),
     "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
     "member-fenced": ("FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
     "coordinator-moved": (
@@ -78,13 +85,14 @@ SYMPTOMS: Final = {
     "receiver-does-not-read": ("throttled-by-quota",),
     "requests-unanswered": (
         "broker-stalls", "failover-blackout", "produce-sent-again", "plaintext-on-tls-port",
+        "broker-unreachable",
     ),
     "connection-churn": ("authentication-fails", *MISMATCHES, "idle-connections-closed"),
     "connections-reset": ("authentication-fails", *MISMATCHES, "failover-blackout"),
     "connections-encrypted": ("tls-on-plaintext-port",),
     "advertised-listener-unreachable": ("idle-connections-closed", "broker-refuses-connections"),
     "broker-refuses-connections": ("failover-blackout", "acks-0-records-lost"),
-    "produce-sent-again": ("failover-blackout",),
+    "produce-sent-again": ("failover-blackout", "broker-unreachable"),
     "static-member-restart": (ERROR + FENCED,),
     "coordinator-moved": ("failover-blackout", "broker-refuses-connections", "broker-stalls"),
     "fetch-mostly-long-poll": ("healthy",),
@@ -108,10 +116,14 @@ CERTAIN: Final = frozenset((
     LOSSES, "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
     "authentication-fails", "authorization-fails", "replicas-missing", "throttled-by-quota",
     "failover-blackout", "duplicates-in-log", "client-breaks-on-4.0", "broker-stalls",
+    "broker-unreachable",
     *MISMATCHES, "round-trip-makes-latency", "connection-churn",
 ))  # fmt: skip
 STALLS: Final = "broker-stalls"
 NETWORK: Final = "network-makes-p99"
+UNREACHABLE: Final = "broker-unreachable"
+# Symptoms of a broker whose host is not there.
+OF_UNREACHABLE: Final = (NETWORK, STALLS, "broker-refuses-connections", "broker-slow")
 FEW_SEGMENTS: Final = 10
 SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
 ONLY_IN_ALL: Final = ("may-lose-records",)
@@ -216,6 +228,8 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         )  # fmt: skip
     if finding.id in OF_REFUSED and refused(found):
         return True
+    if finding.id in OF_UNREACHABLE and is_unreachable(finding, found):
+        return True
     if finding.id in OF_TURNED_AWAY and turned_away(found):
         return True
     if finding.id == "requests-unanswered" and any(
@@ -238,6 +252,13 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
         return stalls or "failover-blackout" in ids
     return bool(ids.intersection(causes))
+
+
+def is_unreachable(finding: Finding, found: Sequence[Finding]) -> bool:
+    """Return whether all brokers of a finding are unreachable; one that resets is reachable."""
+    own = finding.concerns.get("brokers") or [finding.concerns.get("broker")]
+    gone = {one.concerns["broker"] for one in found if one.id == UNREACHABLE}
+    return gone.issuperset(own) and not finding.numbers.get("refused")
 
 
 def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:

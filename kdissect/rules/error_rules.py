@@ -5,7 +5,7 @@ from typing import Final
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
-from kdissect.analysis.questions.failovers import OF_LEADERSHIP
+from kdissect.analysis.questions.failovers import LEADERLESS, OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
 from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
@@ -20,8 +20,9 @@ LOGIN: Final = frozenset((
 RIGHTS: Final = "AUTHORIZATION_FAILED"
 # Responses of a running broker that is no longer the leader: leaders were moved, as before a
 # restart.
-# What clients take at most to learn of a new leader: some tries, with their pauses.
-MOVE_NS: Final = 750 * MS
+# What clients take at most to learn of a new leader: some tries, with pauses that double from
+# 100 ms to 1 s (retry.backoff.ms, retry.backoff.max.ms).
+MOVE_NS: Final = 1_500 * MS
 ONCE_EACH_WAY: Final = 2  # errors of a partition: one writes and one reads
 OF_MOVES: Final = frozenset(("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"))
 REPLICAS: Final = frozenset(("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
@@ -67,11 +68,12 @@ def failovers(seen: Context) -> Iterator[Finding]:
     if not by_broker:
         return
     ways = seen.grouped("failovers", lambda row: (row["old_broker"], row["access"]), is_failover)
+    words = (*ACCESS, "metadata")
     refused = seen.grouped(
         "health", lambda row: row["broker"], lambda row: row["broker"] in by_broker
     )
     for broker, rows in sorted(by_broker.items(), key=lambda one: -longest_time(one[1])):
-        by_access = {access: ways.get((broker, access), Chosen()) for access in ACCESS}
+        by_access = {access: ways.get((broker, access), Chosen()) for access in words}
         yield _blackout(broker, rows, by_access, refused.get(broker, Chosen()))
 
 
@@ -84,7 +86,14 @@ def is_failover(row: Row) -> bool:
     """Return whether partitions moved away from a broker; creation and deletion do not count."""
     is_gone = row["cause"] in TOPICS and not row["new_broker"]
     is_access = row["access"] in ACCESS and row["cause"] not in REPLICAS
+    is_access |= has_no_leader(row)
     return bool(row["old_broker"]) and is_access and not is_gone and was_tried(row)
+
+
+def has_no_leader(row: Row) -> bool:
+    """Return whether metadata of a partition had no leader for a second or longer."""
+    is_long = max(number(row, "blackout_ns"), number(row, "failing_ns")) >= SECOND_NS
+    return bool(row["access"] == "metadata" and row["cause"] == LEADERLESS) and is_long
 
 
 def was_tried(row: Row) -> bool:
@@ -107,7 +116,14 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     causes = ", ".join(several(rows, "cause"))
     partitions = max(those.total("blackouts") for those in by_access.values())
     slowest = rows.largest("slowest_client_ns")
-    text = f"{counted(partitions, 'partition')} of {broker} could not be {accesses or 'served'}"
+    text = f"{counted(partitions, 'partition')} of {broker} "
+    leaderless = by_access["metadata"]
+    if leaderless:
+        text += f"had no leader for up to {duration(longest_time(leaderless))}"
+        text += f" ({_place(leaderless[0])})"
+        text += f", and could not be {accesses}" if accesses else ""
+    else:
+        text += f"could not be {accesses or 'served'}"
     if unfinished:
         text += f", {count(unfinished)} of them until the last attempt in the capture"
         text += f" after {duration(failing)}" if failing else ""
@@ -120,7 +136,9 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     if slowest > longest:
         text += f"; the slowest client took {duration(slowest)}"
     longest_of_all = longest_time(rows)
-    is_orderly = not unfinished and refused < FEW and OF_MOVES.issuperset(several(rows, "cause"))
+    is_own = all(row["refused_by"] == broker for row in rows)  # which was running
+    is_orderly = not unfinished and OF_MOVES.issuperset(several(rows, "cause"))
+    is_orderly &= refused < FEW or is_own
     is_once = rows.total("errors") <= ONCE_EACH_WAY * partitions
     is_usual = longest_of_all < (SETTLED_NS if is_once else MOVE_NS)
     severity = PROBLEM if longest_of_all >= SECOND_NS else WARNING
@@ -138,6 +156,11 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
         rows.latest("last_started"),
         rows.first_packet(),
     )  # fmt: skip
+
+
+def _place(row: Row) -> str:
+    topic, partition = named(row["topic"]), row["partition"]
+    return topic if partition is None else f"{topic}-{partition}"
 
 
 def replicas(seen: Context) -> Iterator[Finding]:

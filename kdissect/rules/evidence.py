@@ -240,10 +240,11 @@ def skew(rows: "ir.Table") -> "ir.Table":
 def health(rows: "ir.Table") -> "ir.Table":
     """Clients at brokers, those with most trouble first."""
     return rows.select(
-        "client", "client_ip", "broker", "connections", "refused", "no_answer", "reset_by_broker",
-        "closed_by_broker", "idle_min_ns", "idle_max_ns", "reset_by_client", "reconnects",
-        "life_p50_ns", "retransmitted", "retransmitted_segments", "zero_windows",
-        "zero_window_ns", "exchanges", "troubled", "time_p99_ns", "untroubled_p99_ns", "network",
+        "client", "client_ip", "broker", "connections", "refused", "no_answer",
+        "unacknowledged_ns", "reset_by_broker", "closed_by_broker", "idle_min_ns", "idle_max_ns",
+        "reset_by_client", "reconnects", "life_p50_ns", "retransmitted_segments", "lost_bytes",
+        "zero_windows", "zero_windows_by_broker", "zero_window_ns", "zero_window_by_broker_ns",
+        "exchanges", "troubled", "time_p99_ns", "untroubled_p99_ns", "network",
         "rtt_p50_ns", "rtt_broker_p50_ns",
     )  # fmt: skip
 

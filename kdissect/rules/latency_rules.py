@@ -11,7 +11,15 @@ from kdissect.analysis.summary.counters import ApiRow
 from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.rules.formatting import client_of, clients_of, column_of, listed, several, their
+from kdissect.rules.formatting import (
+    client_of,
+    clients_of,
+    column_of,
+    listed,
+    several,
+    their,
+    up_to,
+)
 from kdissect.text.human import count, counted, duration, share
 
 STALL_NS: Final = 500 * MS
@@ -258,8 +266,25 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
             slower_than = usual if is_slower else None
             by_broker.setdefault(str(row["broker"]), []).append((row, slower_than))
     held = COMMITS | ({"Produce"} if seen.signs.acks_all else set())
+    unread = unread_brokers(seen)
     for broker, found in by_broker.items():
-        yield _slow_broker(broker, found, all(row["api"] in held for row, _ in found))
+        is_held = all(row["api"] in held for row, _ in found)
+        yield _slow_broker(broker, found, is_held, unread.pop(broker, None))
+    for broker, rows in unread.items():
+        yield _unread_broker(seen, broker, rows)
+
+
+def unread_brokers(seen: Context) -> dict[str, Chosen]:
+    """Broker → its clients whose p99 is the wait for the broker to read what it has received."""
+    if not seen.summary.network.zero_windows:
+        return {}
+    # A broker does not read requests of a throttled client.
+    throttled = seen.chosen("traffic", lambda row: row["throttled"])
+    muted = {(row["client"], row["client_ip"]) for row in throttled}
+    return seen.grouped(
+        "health", lambda row: str(row["broker"]),
+        lambda row: is_unread_by_broker(row) and (row["client"], row["client_ip"]) not in muted,
+    )  # fmt: skip
 
 
 def distances(seen: Context) -> dict[str, int]:
@@ -300,7 +325,9 @@ def is_slow(row: Row) -> bool:
     return is_rarely or number(row, "p50_ns") >= SLOW_NS
 
 
-def _slow_broker(broker: str, found: list[tuple[Row, int | None]], is_held: bool) -> Finding:
+def _slow_broker(
+    broker: str, found: list[tuple[Row, int | None]], is_held: bool, unread: Chosen | None
+) -> Finding:
     """The finding; a leader holds some requests until followers have them, seen or not."""
     found.sort(key=lambda one: -number(one[0], "exchanges") * number(one[0], "p99_ns"))
     parts = [
@@ -309,18 +336,52 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]], is_held: bool
         for row, usual in found[:2]
     ]
     first = found[0][0]
-    name = f"{broker}, or a follower it waits for," if is_held else broker
+    text = f"Broker {_or_follower(broker, is_held)} is slow: p99 of broker time is "
+    text += f"{'; '.join(parts)}{_deducted(first)}"
+    if unread:
+        text += f"; {_unread_text(unread)}"
     return Finding(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS and not is_held else WARNING,
-        f"Broker {name} is slow: p99 of broker time is {'; '.join(parts)}{_deducted(first)}",
+        text,
         {name: first[name] for name in (*TIMES, "exchanges", "round_trip_ns")},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
 
 
+def _unread_broker(seen: Context, broker: str, rows: Chosen) -> Finding:
+    """Finding for a broker that reads late; it reads nothing while followers are waited for."""
+    is_held = seen.signs.acks_all > 0
+    p99 = rows.largest("time_p99_ns")
+    return Finding(
+        "broker-slow",
+        PROBLEM if p99 >= VERY_SLOW_NS and not is_held else WARNING,
+        f"Broker {_or_follower(broker, is_held)} is slow: {_unread_text(rows)}; their p99 is "
+        f"{up_to(rows)}{duration(p99)}",
+        {
+            "p99_ns": p99, "zero_windows": rows.total("zero_windows_by_broker"),
+            "zero_window_ns": rows.largest("zero_window_by_broker_ns"),
+        },
+        {"broker": broker, "apis": ["Produce"]} | their(rows),
+    )  # fmt: skip
+
+
+def _unread_text(rows: Chosen) -> str:
+    full = duration(rows.largest("zero_window_by_broker_ns"))
+    return (
+        f"it left requests of {clients_of(rows)} unread, with full windows for {up_to(rows)}{full}"
+    )
+
+
+def _or_follower(broker: str, is_held: bool) -> str:
+    return f"{broker}, or a follower it waits for," if is_held else broker
+
+
 def network(seen: Context) -> Iterator[Finding]:
-    """Clients whose p99 is dominated by the network, or by a side that does not read."""
+    """Clients whose p99 is dominated by the network, or by a client that does not read.
+
+    A broker that does not read is slow, see `slow_brokers`.
+    """
     totals = seen.summary.network
     if totals.network_lost_bytes:
         yield from _held_up(seen, "network-makes-p99", is_retransmitted)
@@ -382,12 +443,29 @@ def is_retransmitted(row: Row) -> bool:
     """Return whether it is the network that dominates a client's p99."""
     is_compared = row["untroubled_p99_ns"] is not None
     is_more = number(row, "retransmitted_segments") >= number(row, "zero_windows")
-    return is_degraded(row) and is_more and is_compared
+    return is_degraded(row) and is_more and is_compared and number(row, "lost_bytes") > 0
 
 
 def is_unread(row: Row) -> bool:
-    """Return whether full windows dominate: the receiver has the data and does not read it."""
-    return is_degraded(row) and number(row, "retransmitted_segments") < number(row, "zero_windows")
+    """Return whether full windows dominate: the client has the data and does not read it."""
+    return is_full(row) and not is_full_at_broker(row)
+
+
+def is_unread_by_broker(row: Row) -> bool:
+    """Return whether full windows dominate, and it is the broker that does not read."""
+    return is_full(row) and is_full_at_broker(row)
+
+
+def is_full_at_broker(row: Row) -> bool:
+    """Return whether most full windows were the broker's."""
+    return 2 * number(row, "zero_windows_by_broker") > number(row, "zero_windows")
+
+
+def is_full(row: Row) -> bool:
+    """Return whether full windows dominate a client's p99, and not lost packets."""
+    is_lost = number(row, "lost_bytes") > 0
+    is_more = number(row, "retransmitted_segments") < number(row, "zero_windows")
+    return is_degraded(row) and (is_more or not is_lost)
 
 
 def is_degraded(row: Row) -> bool:
@@ -397,6 +475,7 @@ def is_degraded(row: Row) -> bool:
         and number(row, "time_p99_ns") >= NETWORK_NS
         and number(row, "troubled") >= DEGRADED
         and number(row, "retransmitted_segments") + number(row, "zero_windows") >= DEGRADED
+        and (number(row, "lost_bytes") or number(row, "zero_windows"))
     )
 
 

@@ -18,6 +18,7 @@ class DirectionCounts:
         "zero_windows", "duplicate_packets", "duplicate_packet_bytes", "fin_seen", "rst_seen",
         "capture_lost_bytes", "missing_cut_bytes", "network_lost_bytes", "fast_retransmits",
         "spurious_retransmits", "duplicate_acks", "zero_window_ns", "window_probes", "keepalives",
+        "unacknowledged_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -41,11 +42,13 @@ class DirectionCounts:
         self.retransmitted_segments: i64 = 0
         self.fast_retransmits: i64 = 0
         self.spurious_retransmits: i64 = 0
-        # Payload of retransmitted segments that are not spurious.
+        # Payload of retransmitted segments that are not spurious (see resent.py).
         self.network_lost_bytes: i64 = 0
         self.out_of_order_segments: i64 = 0
         # For the side that sends in this direction; see tcp_analysis.py.
         self.duplicate_acks: i64 = 0
+        # The longest time for which bytes or a SYN were sent again; not a sum.
+        self.unacknowledged_ns: i64 = 0
         self.zero_windows: i64 = 0
         self.zero_window_ns: i64 = 0
         self.window_probes: i64 = 0
@@ -84,7 +87,7 @@ BYTE_COUNTERS: Final = (
     Counter(
         "network_lost_bytes", "bytes",
         "payload retransmitted before it was acknowledged: lost by the network, before or after "
-        "the tap",
+        "the tap; without what the receiver had already (D-SACK)",
     ),
     Counter("missing_bytes", "bytes", "payload missing in the capture"),
     Counter(
@@ -106,7 +109,11 @@ SEGMENT_COUNTERS: Final = (
     ),
     Counter("fast_retransmits", "", "retransmissions after two or more duplicate ACKs"),
     Counter("spurious_retransmits", "",
-        "retransmissions of bytes that had all been acknowledged"),
+        "retransmissions of bytes that the receiver had: it had acknowledged all, or reports them "
+        "as duplicate (D-SACK)"),
+    Counter("unacknowledged_ns", "ns",
+        "longest time from sending data or a SYN to its latest retransmission, without an "
+        "acknowledgment"),
     Counter("duplicate_acks", "", "duplicate ACKs of the sender, which report a hole"),
     Counter("duplicate_packets", "",
         "packets captured twice; no other counter includes the second"),

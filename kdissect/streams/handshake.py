@@ -50,6 +50,8 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     if is_again:
         receiver.counts.retransmitted_segments += 1
         connection.tcp_events += RETRANSMISSION
+        if receiver.direction == OPENER and receiver.peer.counts.packets == 0:
+            receiver.note_wait(segment.sequence, connection.first_time_ns, segment.time_ns)
     receiver.syn_sequence = segment.sequence
     connection.start_seen[receiver.direction] = True
     if receiver.next_sequence < 0:

@@ -42,6 +42,7 @@ from kdissect.streams.events import (
 )
 from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
 from kdissect.streams.recent_chunks import RecentChunks
+from kdissect.streams.resent import Resent
 from kdissect.streams.sequence import advance, distance
 from kdissect.streams.tcp_analysis import FAST_AFTER, TcpAnalysis
 
@@ -64,7 +65,7 @@ class Receiver:
         "connection", "direction", "stream", "counts", "peer", "next_sequence", "next_position",
         "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
         "latest_acknowledgment", "latest_window", "tcp_analysis", "fin_position", "announces_zero",
-        "window_probe", "acknowledged",
+        "window_probe", "acknowledged", "resent",
         "hole_ns", "stray", "held", "held_limit", "recent", "disagreements", "warned_of_start",
         "is_over",
     )  # fmt: skip
@@ -101,6 +102,7 @@ class Receiver:
         self.announces_zero: bool = False
         self.window_probe: i64 = -1
         self.acknowledged = Acknowledged()
+        self.resent = Resent()
         self.hole_ns: i64 = -1
         self.stray: Segment | None = None
         self.held = ReassemblyBuffer(allowance)
@@ -128,6 +130,7 @@ class Receiver:
             or (self.next_sequence < 0 and self.peer.syn_sequence >= 0)
             or self.announces_zero
             or self.stray is not None
+            or self.resent.is_open()
             or len(self.connection.closed_by) > 0
         )
 
@@ -260,6 +263,15 @@ class Receiver:
         self.acknowledged.take(position, self.next_position, segment.time_ns)
         if 0 <= self.timed_position <= position:
             self.note_round_trip(segment.time_ns)
+        if self.resent.is_open():
+            self._note_needless(self.resent.found(segment))
+            self.resent.note_acknowledgment(segment)
+
+    def _note_needless(self, size: i64) -> None:
+        """Count `size` bytes as not lost, after all: the peer reports that they came twice."""
+        if size > 0:
+            self.counts.network_lost_bytes -= size
+            self.counts.spurious_retransmits += 1
 
     def time_from(self, segment: Segment) -> None:
         """Time the acknowledgment of this segment, unless an earlier one is being timed."""
@@ -283,6 +295,7 @@ class Receiver:
         self.syn_ns = -1
         self.hole_ns = now
         self.acknowledged.forget_times(now)
+        self.resent.forget_times()
         self.tcp_analysis.forget_times()
 
     def note_fin(self, position: i64) -> None:
@@ -299,6 +312,8 @@ class Receiver:
     def check_patience(self, segment: Segment, events: list[Event]) -> None:
         """Give up the holes that have waited long enough at the time of `segment`."""
         now = segment.time_ns
+        if now >= self.resent.due_ns:
+            self.resent.believe()
         settled = self.acknowledged.settle(now)
         held = self.held
         while not held.is_empty:
@@ -347,22 +362,39 @@ class Receiver:
         disagrees = held.disagrees(segment, position)
         added = held.insert(segment, position, start)
         if added > 0 and later_ns >= 0:
-            self._filled(segment, added, later_ns)
+            self._filled(segment, start, added, later_ns)
         if added < segment.payload_length:
             self._repeated(segment, position, segment.payload_length - added, problems)
             if disagrees:
                 self._disagreed(segment, problems)
 
-    def _filled(self, segment: Segment, size: i64, later_ns: i64) -> None:
+    def _filled(self, segment: Segment, position: i64, size: i64, later_ns: i64) -> None:
         """Count `size` bytes of the segment that came after later ones, seen at `later_ns`."""
         if not self.peer.tcp_analysis.is_sent_again(segment, later_ns):
             self.counts.out_of_order_segments += 1
-        elif size == segment.payload_length:
+            return
+        if size == segment.payload_length:
             self._sent_again(segment)
-            self.counts.network_lost_bytes += size
-        else:
-            # The repeated part is counted as retransmission.
-            self.counts.network_lost_bytes += size
+        # Else the repeated part is counted as retransmission.
+        self._lost(position, size, segment.time_ns, segment.time_ns)
+
+    def _lost(self, position: i64, size: i64, first_ns: i64, now: i64) -> None:
+        """Count bytes sent again as lost, unless the peer reports to have had them before.
+
+        They were sent at `first_ns` at the latest.
+        """
+        self.counts.network_lost_bytes += size
+        sequence = advance(self.next_sequence, position - self.next_position)
+        self.resent.add(sequence, size, now)
+        self.note_wait(sequence, first_ns, now)
+
+    def note_wait(self, sequence: i64, first_ns: i64, now: i64) -> None:
+        """Note that something sent again `now` is still unacknowledged."""
+        if self.peer.counts.packets == 0 and sequence != self.syn_sequence:
+            return  # acknowledgments are not captured
+        waited_ns = self.resent.waited_ns(sequence, first_ns, now)
+        if waited_ns > self.counts.unacknowledged_ns:
+            self.counts.unacknowledged_ns = waited_ns
 
     def _repeated(
         self, segment: Segment, position: i64, size: i64, problems: list[Problem]
@@ -371,9 +403,11 @@ class Receiver:
         if position + segment.payload_length <= 0:
             self._before_start(segment, problems)
             return
+        first_ns = segment.time_ns
         if self.timed_position > position:
             # Karn: the acknowledgment may be for either copy.
             self.timed_position = -1
+            first_ns = self.timed_ns
         if segment.payload_length == 1 and position == self.next_position - 1:
             # A keepalive probe repeats the last byte, or has an arbitrary one there.
             if self.peer.announces_zero:
@@ -386,7 +420,7 @@ class Receiver:
             if self._is_acknowledged(position + size):
                 self.counts.spurious_retransmits += 1
             else:
-                self.counts.network_lost_bytes += size
+                self._lost(position, size, first_ns, segment.time_ns)
         elif segment.payload_length == 1:
             # A zero-window probe is sent repeatedly, then with more bytes after it.
             self.counts.window_probes += 1

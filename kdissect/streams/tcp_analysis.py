@@ -6,7 +6,7 @@ zero window       no more data accepted: from the segment that announces it to o
 keepalive         no payload, or one byte of any value, at the byte before the next one
 window probe      the same, or one new byte, while the other side's window is closed
 sent again        see `is_sent_again`; fast when duplicate ACKs asked for it, spurious when what it
-                  holds was acknowledged before
+                  holds was acknowledged before, or is reported as duplicate (see `resent`)
 """
 
 from typing import Final

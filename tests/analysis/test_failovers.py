@@ -10,8 +10,13 @@ import kdissect
 from tests.analysis.made_tables import MS, START, Row, asked, connection, exchange
 from tests.seeds import SEED
 
-NOT_LEADER, FENCED, TOO_LARGE = 6, 74, 10
-NAMES = {6: "NOT_LEADER_OR_FOLLOWER", 74: "FENCED_LEADER_EPOCH", 10: "MESSAGE_TOO_LARGE"}
+NOT_LEADER, FENCED, TOO_LARGE, LEADERLESS = 6, 74, 10, 5
+NAMES = {
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    74: "FENCED_LEADER_EPOCH",
+    10: "MESSAGE_TOO_LARGE",
+}
 SHOWN = (
     "access", "cause", "blackout_ns", "slowest_client_ns", "errors", "clients", "unrecovered",
     "old_broker", "refused_by", "new_broker",
@@ -63,6 +68,27 @@ def test_a_blackout_ends_with_the_first_success_by_anybody(tmp_path: Path) -> No
             "A:1", "A:1", "B:2",
         )
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("access", ["Produce", "Fetch"])
+def test_a_leader_that_metadata_lacks_is_the_broker_that_served_before(
+    access: str, tmp_path: Path
+) -> None:
+    """Clients that know of no leader send nothing else: no request to it fails."""
+    served = Served(access).add(0, "A").add(1, "A").add(13, "B").add(14, "B")
+    served.api = "Metadata"
+    served.add(2, "B", LEADERLESS).add(11, "A", LEADERLESS).add(12, "A")
+    ((*_, old_broker, refused_by, new_broker),) = served.shown(tmp_path)
+    assert (old_broker, refused_by, new_broker) == ("A:1", None, "B:2")
+    ((access_, cause, blackout_ns, *_),) = served.shown(tmp_path)
+    assert (access_, cause, blackout_ns) == ("metadata", "LEADER_NOT_AVAILABLE", 10_000 * MS)
+
+
+def test_a_new_topic_without_a_leader_had_none_before(tmp_path: Path) -> None:
+    served = Served("Metadata").add(0, "A", LEADERLESS).add(1, "A")
+    served.api = "Produce"
+    ((*_, old_broker, _, new_broker),) = served.add(2, "B").shown(tmp_path)
+    assert (old_broker, new_broker) == (None, "B:2")
 
 
 def test_its_packets_and_times_are_those_of_the_first_error(tmp_path: Path) -> None:

@@ -361,8 +361,12 @@ def test_long_polls_are_no_slow_broker() -> None:
 
 def test_network_loss_is_reported() -> None:
     row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
-                 "retransmitted_segments": 4, "untroubled_p99_ns": 30 * MS}  # fmt: skip
+                 "retransmitted_segments": 4, "lost_bytes": 5000,
+                 "untroubled_p99_ns": 30 * MS}  # fmt: skip
     summary = made_summary(api("Produce"), network={"network_lost_bytes": 5000})
+    # The connections of this client lost nothing: its segments were sent again for nothing.
+    needless = row | {"lost_bytes": 0}
+    assert ids(judge(seen(summary=summary, health=[needless]))) == ["healthy"]
     found = judge(seen(summary=summary, health=[row]))
     assert [one.text for one in found if one.id == "network-makes-p99"] == [
         "The network accounts for up to 90 % of p99 of svc-7 at 10.1.2.3: 300 ms, 30 ms without "
@@ -376,6 +380,8 @@ def test_network_loss_is_reported() -> None:
         ("failover-blackout", {}, PROBLEM, 9, False),
         ("failover-blackout", {}, PROBLEM, 10, True),
         ("failover-blackout", {}, NOTICE, 9, True),
+        ("broker-unreachable", {"broker": "10.0.0.9:9092"}, PROBLEM, 300, False),
+        ("broker-unreachable", {"broker": "10.0.0.8:9092"}, PROBLEM, 300, True),
         ("client-fills-link", {"clients": ["svc-7", "svc-8"]}, WARNING, 300, False),
         ("client-fills-link", {"clients": ["svc-8"]}, WARNING, 300, True),
     ],
@@ -385,7 +391,7 @@ def test_network_loss_as_a_consequence_is_not_reported(
 ) -> None:
     network = Finding(
         "network-makes-p99", PROBLEM, "", {"retransmitted_segments": segments},
-        {"clients": ["svc-7"]}, None, None, None,
+        {"clients": ["svc-7"], "brokers": ["10.0.0.9:9092"]}, None, None, None,
     )  # fmt: skip
     cause = Finding(other, severity, "", {}, concerns, None, None, None)
     assert is_symptom(network, [cause, network]) is not is_said
@@ -556,10 +562,83 @@ def test_receiver_that_does_not_read_is_not_a_network_problem(
 ) -> None:
     row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
                  "untroubled_p99_ns": 30 * MS, "retransmitted_segments": retransmitted,
-                 "zero_windows": zero_windows}  # fmt: skip
+                 "lost_bytes": 5000 * retransmitted, "zero_windows": zero_windows}  # fmt: skip
     counts = {"network_lost_bytes": 5000 * retransmitted, "zero_windows": zero_windows}
     found = judge(seen(summary=made_summary(api("Produce"), network=counts), health=[row]))
     assert [one.id for one in found if one.severity != NOTICE] == ([id_] if id_ else [])
+
+
+FULL = WHO | {
+    "broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
+    "untroubled_p99_ns": 30 * MS, "zero_windows": 40, "zero_window_ns": 9 * SECOND,
+    "zero_window_by_broker_ns": 8 * SECOND,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by_broker", "id_"), [(40, "broker-slow"), (21, "broker-slow"), (20, "receiver-does-not-read")]
+)
+def test_full_windows_of_a_broker_are_its_slowness(by_broker: int, id_: str) -> None:
+    summary = made_summary(api("Produce"), network={"zero_windows": 40})
+    row = FULL | {"zero_windows_by_broker": by_broker}
+    (found,) = (one for one in judge(seen(summary=summary, health=[row])) if one.id != "latencies")
+    assert (found.id, found.severity) == (id_, PROBLEM)
+    if id_ == "broker-slow":
+        assert found.text == (
+            f"Broker {BROKER} is slow: it left requests of svc-7 at 10.1.2.3 unread, with full "
+            "windows for 8 s; their p99 is 300 ms"
+        )
+
+
+def test_a_slow_broker_that_does_not_read_is_one_finding() -> None:
+    summary = made_summary(api("Produce"), network={"zero_windows": 40})
+    row = FULL | {"zero_windows_by_broker": 40}
+    found = judge(seen(summary=summary, health=[row], work=[SLOW | {"api": "Produce"}]))
+    (slow,) = (one for one in found if one.id == "broker-slow")
+    assert slow.text.endswith("unread, with full windows for 8 s")
+
+
+def test_a_broker_that_throttles_a_client_leaves_its_requests_unread() -> None:
+    summary = made_summary(api("Produce"), network={"zero_windows": 40})
+    row = FULL | {"zero_windows_by_broker": 40}
+    throttled = [WHO | {"throttled": 9, "throttle_max_ms": 900}]
+    found = judge(seen(summary=summary, health=[row], traffic=throttled))
+    assert ids(found) == ["throttled-by-quota"]
+
+
+GONE = WHO | {"broker": BROKER, "unacknowledged_ns": 3 * SECOND, "exchanges": 9}
+
+
+def test_a_broker_whose_host_acknowledges_nothing_is_unreachable() -> None:
+    nameless = GONE | {"client": None, "unacknowledged_ns": 7 * SECOND}
+    (found,) = judged(health=[GONE, nameless, nameless | {"client_ip": "10.1.2.4"}])
+    assert (found.id, found.severity) == ("broker-unreachable", PROBLEM)
+    assert found.text == (
+        f"{BROKER} acknowledged nothing for up to 7 s, while svc-7 at 10.1.2.3 and 10.1.2.4 sent "
+        "data or SYNs again: its host, or the network to it, was down; the host of a paused or "
+        "ended process would have answered"
+    )
+    assert ids(judged(health=[GONE | {"unacknowledged_ns": 2_400 * MS}])) == ["healthy"]
+
+
+@pytest.mark.parametrize(
+    ("row", "is_told_apart"),
+    [({"no_answer": 5}, False), ({"refused": 5}, True), ({"broker": "10.0.0.8:9092", "no_answer": 5,
+     "unacknowledged_ns": 0}, True)],
+)  # fmt: skip
+def test_attempts_that_an_unreachable_broker_does_not_answer_belong_to_it(
+    row: Row, is_told_apart: bool
+) -> None:
+    found = ids(judged(health=[GONE, GONE | row]))
+    assert ("broker-refuses-connections" in found) is is_told_apart
+
+
+@pytest.mark.parametrize("error", ["INVALID_PRODUCER_EPOCH", "REQUEST_TIMED_OUT"])
+def test_codes_of_producers_that_lost_a_broker_belong_to_it(error: str) -> None:
+    code = WHO | {"error": error, "api": "Produce", "errors": 3, "exchanges": 3,
+                  "is_retriable": False}  # fmt: skip
+    assert ids(judged(errors=[code])) == [ERROR + error]
+    assert ids(judged(errors=[code], health=[GONE])) == ["broker-unreachable"]
 
 
 def test_unanswered_requests_are_reported_unless_their_cause_is() -> None:
@@ -577,6 +656,47 @@ def test_errors_of_a_failover_belong_to_it() -> None:
                    "last_seen": START_US + 9_000_000}  # fmt: skip
     assert ids(judged(errors=[error])) == ["error-NOT_LEADER_OR_FOLLOWER"]
     assert ids(judged(errors=[error], failovers=[SAID[0][1]])) == ["failover-blackout"]
+
+
+def test_batches_that_overtake_a_refused_one_belong_to_the_failover() -> None:
+    code = WHO | {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "api": "Produce", "errors": 4,
+                  "exchanges": 4, "is_retriable": False}  # fmt: skip
+    given_up = WHOM | {"topic": "t", "given_up": 1, "last_error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    assert ids(judged(errors=[code])) == ["error-OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert ids(judged(errors=[code], failovers=[SAID[0][1]])) == ["failover-blackout"]
+    assert ids(judged(errors=[code], failovers=[SAID[0][1]], delivery=[given_up])) == [
+        "failover-blackout", "produce-gave-up",
+    ]  # fmt: skip
+
+
+NO_LEADER = SAID[0][1] | {
+    "access": "metadata", "cause": "LEADER_NOT_AVAILABLE", "blackouts": 1, "errors": 30,
+    "blackout_ns": 12 * SECOND, "partition": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "is_said"),
+    [
+        ({}, True),
+        ({"blackout_ns": None, "unfinished": 1, "failing_ns": SECOND}, True),
+        ({"blackout_ns": SECOND - 1}, False),
+        # Never written or read before: a new topic, or one that the capture does not have.
+        ({"old_broker": None}, False),
+        ({"cause": "UNKNOWN_TOPIC_OR_PARTITION"}, False),
+    ],
+)
+def test_metadata_without_a_leader_is_a_blackout(row: Row, is_said: bool) -> None:
+    error = WHO | {"error": "LEADER_NOT_AVAILABLE", "api": "Metadata", "errors": 30,
+                   "exchanges": 30, "first_seen": START_US,
+                   "last_seen": START_US + 12_000_000}  # fmt: skip
+    (found,) = judged(errors=[error], failovers=[NO_LEADER | row])
+    if is_said:
+        assert (found.id, found.severity) == ("failover-blackout", PROBLEM)
+        assert found.text.startswith(f"1 partition of {BROKER} had no leader for up to ")
+        assert "(orders-3)" in found.text
+    else:
+        assert found.id == "error-LEADER_NOT_AVAILABLE"
 
 
 def test_a_late_follower_is_reported_rather_than_the_waiting_leader() -> None:
@@ -714,9 +834,9 @@ def test_a_p99_of_few_requests_is_not_said() -> None:
         # Attempts continue, and there is no leader.
         ({"new_broker": None, "blackout_ns": None, "unfinished": 12, "failing_ns": 3 * SECOND},
          PROBLEM),
-        ({"blackout_ns": 800 * MS}, WARNING),
-        # Leaders that are moved, as before a restart.
-        ({"blackout_ns": 20 * MS}, NOTICE),
+        ({"blackout_ns": 1_500 * MS}, PROBLEM),
+        # Leaders that are moved, as before a restart; one backs off for up to a second.
+        ({"blackout_ns": 1_499 * MS}, NOTICE),
         ({"blackout_ns": 20 * MS, "cause": "unanswered"}, WARNING),
     ],
 )  # fmt: skip
@@ -910,7 +1030,7 @@ def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
         "receiver-does-not-read", "acks-0-records-lost", "advertised-listener-unreachable",
         "tls-on-plaintext-port", "plaintext-on-tls-port", "client-fills-link",
         "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
-        "coordinator-moved", "member-fenced",
+        "coordinator-moved", "member-fenced", "broker-unreachable",
     }  # fmt: skip
     codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}
     assert codes | elsewhere == set(KINDS)

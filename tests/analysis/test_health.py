@@ -56,7 +56,9 @@ def test_connections_are_counted_by_outcome(tmp_path: Path) -> None:
         "reset_by_broker": 1, "closed_by_broker": 0, "idle_min_ns": None, "idle_max_ns": None,
         "reset_by_client": 1, "reconnects": 1, "life_p50_ns": SECOND,
         "retransmitted": 4 / 60, "retransmitted_segments": 4, "lost_bytes": 200,
-        "zero_windows": 2, "zero_window_ns": 5 * MS, "missing_bytes": 7, "rtt_p50_ns": 25_000,
+        "zero_windows": 2, "zero_windows_by_broker": 2, "zero_window_ns": 5 * MS,
+        "zero_window_by_broker_ns": 5 * MS, "unacknowledged_ns": 0, "missing_bytes": 7,
+        "rtt_p50_ns": 25_000,
         "rtt_broker_p50_ns": 10_000,
         "exchanges": 3, "troubled": 0, "time_p99_ns": MS, "untroubled_p99_ns": MS,
         "troubled_p99_ns": None, "network": 0,
@@ -118,8 +120,9 @@ def test_the_networks_share_is_the_p99_above_that_of_untroubled_exchanges(tmp_pa
     exchanges.append(exchange(100, "Produce", 10, upload_ns=190 * MS, retransmits=1))
     exchanges.append(exchange(101, "Produce", 10, download_ns=390 * MS, zero_windows=1))
     exchanges.append(exchange(102, "Fetch", 500, wait_ns=490 * MS))
+    connections = [link(1, network_lost_bytes_to_broker=90)]
     (row,) = asked(
-        "health", tmp_path, {"by": ["capture"]}, exchanges=exchanges, connections=[link(1)]
+        "health", tmp_path, {"by": ["capture"]}, exchanges=exchanges, connections=connections
     )
     assert (row["exchanges"], row["troubled"]) == (102, 2)
     assert (row["untroubled_p99_ns"], row["troubled_p99_ns"]) == (10 * MS, 398 * MS)
@@ -129,7 +132,8 @@ def test_the_networks_share_is_the_p99_above_that_of_untroubled_exchanges(tmp_pa
 
 def test_when_all_are_troubled_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     exchanges = [exchange(1, "Produce", 10, retransmits=1)]
-    (row,) = asked("health", tmp_path, exchanges=exchanges, connections=[link(1)])
+    connections = [link(1, network_lost_bytes_to_client=90)]
+    (row,) = asked("health", tmp_path, exchanges=exchanges, connections=connections)
     assert (row["untroubled_p99_ns"], row["troubled_p99_ns"], row["network"]) == (
         None, 10 * MS, None,
     )  # fmt: skip
@@ -176,3 +180,19 @@ def test_a_login_that_fails_comes_again_and_again() -> None:
     # Its token has expired, and it tries ten times in its few seconds.
     assert max(again, key=lambda client: again[client]) == "kafka-python-expired-oauthbearer"
     assert again["kafka-python-expired-oauthbearer"] == 9
+
+
+def test_retransmissions_on_a_connection_that_lost_nothing_are_no_trouble(tmp_path: Path) -> None:
+    exchanges = [exchange(1, "Produce", 10, retransmits=1)]
+    (row,) = asked("health", tmp_path, exchanges=exchanges, connections=[link(1)])
+    assert (row["troubled"], row["network"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("packets_to_client", "unacknowledged_ns"), [(9, 7 * SECOND), (0, 0)])
+def test_what_is_unacknowledged_is_known_in_captures_of_both_directions(
+    packets_to_client: int, unacknowledged_ns: int, tmp_path: Path
+) -> None:
+    waited = {"packets_to_client": packets_to_client, "unacknowledged_ns_to_client": 8 * SECOND}
+    connections = [unused(1, unacknowledged_ns_to_broker=7 * SECOND, **waited), unused(2, **waited)]
+    (row,) = asked("health", tmp_path, connections=connections)
+    assert row["unacknowledged_ns"] == unacknowledged_ns

@@ -150,8 +150,8 @@ def disk_full(scene: Scene) -> None:
 
 
 def unreachable_leader(scene: Scene) -> None:
-    """Packets of clients no longer reach one of three brokers, which remains leader: its own
-    connections work.
+    """Packets of clients no longer reach one of three brokers, which remains leader: it
+    keeps its leases at the controller.
     """
     topic = spread_topic(scene)
     java = {"request.timeout.ms": 2000, "delivery.timeout.ms": 8000}
@@ -292,14 +292,14 @@ INCIDENTS = (
     Incident(
         "unreachable-leader",
         "Packets of clients no longer reach {broker}, which goes on leading a partition",
-        ("requests-unanswered", "produce-sent-again", "broker-refuses-connections",
-         "failover-blackout", "network-makes-p99"),
-        (BROKER,), unreachable_leader,
+        ("broker-unreachable", "failover-blackout"), (BROKER,), unreachable_leader,
         (
             Variant(NEW, "three", views=(View("client:{stem}-writer"),)),
             Variant(MIDDLE, "three", RDKAFKA, (View("part:0.4-1"),)),
         ),
-        also=(*AFTER_A_BROKER, "network-makes-p99"), false=("broker-stalls", "broker-slow"),
+        # Producers give batches up, and followers do not reach the leader either.
+        also=(*AFTER_A_BROKER, "network-makes-p99", "produce-gave-up"),
+        false=("broker-stalls", "broker-slow"),
     ),
     Incident(
         "unclean-election",
@@ -316,8 +316,7 @@ INCIDENTS = (
             Variant(MIDDLE, "narrow", views=(View("client:{stem}-writer"),)),
             Variant(NEW, "narrow", RDKAFKA, (View("part:0.3-1"),)),
         ),
-        also=("receiver-does-not-read", "produce-sent-again",
-              "broker-recompresses"),
-        false=("network-makes-p99", "round-trip-makes-latency"),
+        also=("produce-sent-again", "broker-recompresses"),
+        false=("network-makes-p99", "round-trip-makes-latency", "receiver-does-not-read"),
     ),
 )  # fmt: skip

@@ -49,6 +49,7 @@ INCIDENTS = (
         "leader-stopped", "Leadership moved from 2 to 3; then 3 was shut down",
         ("failover-blackout",), ("127.0.0.2",), nothing, both("incident-leader-stopped"),
         also=("broker-refuses-connections", "requests-unanswered", "produce-sent-again"),
+        is_notice=True,  # leaders are moved, as before a planned restart
     ),
     Incident(
         "lost-answers", "Produce responses were lost; without idempotence batches are in the log "

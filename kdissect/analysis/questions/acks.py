@@ -80,7 +80,10 @@ def measured_produces(tables: Tables, exchanges: "ir.Table", by: Sequence[str]) 
     rows = produces.left_join(last_followers(tables), "exchange_id").drop("exchange_id_right")
     return rows.mutate(
         all_p99_ns=rows.latency_ns.quantile(0.99).over(group_by=list(by) or None),
-        replication_ns=(rows.passed_ns - rows.request_end_ns).clip(lower=0),
+        # A leader reads a connection's next request after it has answered the one before.
+        replication_ns=(rows.passed_ns - rows.request_end_ns - rows.queue_ns.coalesce(0)).clip(
+            lower=0
+        ),
         answer_ns=rows.response_start_ns - rows.passed_ns,
     )
 

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 NOT_LEADER: Final = "NOT_LEADER_OR_FOLLOWER"
+LEADERLESS: Final = "LEADER_NOT_AVAILABLE"
 # By name: Kafka 0.7 uses the same numbers for other errors.
 OF_LEADERSHIP: Final = (
     NOT_LEADER,
     "UNKNOWN_TOPIC_OR_PARTITION",  # of a broker that is not a replica any more, or not yet
-    "LEADER_NOT_AVAILABLE",
+    LEADERLESS,
     "BROKER_NOT_AVAILABLE",
     "REPLICA_NOT_AVAILABLE",
     "NOT_ENOUGH_REPLICAS",
@@ -56,8 +57,10 @@ COLUMNS: Final = (
         "slowest_client_ns", INT64, "ns",
         "longest time of a client from its first error to its next success",
     ),
-    Column("old_broker", TEXT, "", "broker of the last success before"),
-    Column("new_broker", TEXT, "", "broker of the first success after"),
+    Column("old_broker", TEXT, "",
+        "broker of the last success before; of metadata without a leader, that of the last write "
+        "or read"),
+    Column("new_broker", TEXT, "", "broker of the first success after; the same"),
     Column("errors", INT64, "", "errors, and requests left unanswered"),
     Column("clients", INT64, "", "clients that received them"),
     Column("unrecovered", INT64, "", "those clients that had no success afterwards"),
@@ -72,7 +75,8 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     """Blackouts of partitions in order of time."""
     import ibis
 
-    named = where_something_fails(reached(tables))
+    every = reached(tables)
+    named = where_something_fails(every)
     places, brokers = numbered(named, PLACE, "place"), numbered(named, ("broker",), "at_broker")
     rows = in_episodes(with_long_polls(tried(with_numbers(named, places, brokers))), quiet)
     at_ns, fails, goes = rows.at_ns, rows.is_failure, rows.is_ok
@@ -104,8 +108,32 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
         found = found.left_join(names, f"{title}_number").drop(f"{title}_number_right")
         has_leader = found.access != "metadata"  # any broker answers metadata
         found = found.mutate(has_leader.ifelse(found[title], None).name(title))
+    found = with_leaders(found, every)
     answer = found.select(*[column.name for column in COLUMNS])
     return answer.order_by([ibis.asc(name) for name in ("started", *PLACE)])
+
+
+def with_leaders(found: "ir.Table", every: "ir.Table") -> "ir.Table":
+    """Blackouts of metadata with the brokers that wrote or read the partition before and after."""
+    told = found.filter(found.access == "metadata", found.cause == LEADERLESS).select(
+        "place", "episode", "topic", "partition", "started_ns"
+    )
+    is_served = (every.outcome == "answered") & (every.error_code == 0)
+    is_served &= every.access.isin(["produce", "fetch"])
+    served = every.filter(is_served.fill_null(False)).select(
+        "topic", "partition", "broker", served_ns=every.response_start_ns
+    )
+    rows = told.inner_join(served, ["topic", "partition"])
+    is_before = rows.served_ns < rows.started_ns
+    leaders = rows.group_by("place", "episode").aggregate(
+        before=rows.broker.argmax(rows.served_ns, where=is_before),
+        after=rows.broker.argmin(rows.served_ns, where=~is_before),
+    )
+    joined = found.left_join(leaders, ["place", "episode"])
+    return joined.mutate(
+        old_broker=joined.old_broker.coalesce(joined.before),
+        new_broker=joined.new_broker.coalesce(joined.after),
+    )
 
 
 def numbered(rows: "ir.Table", names: tuple[str, ...], number: str) -> "ir.Table":

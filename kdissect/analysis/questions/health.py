@@ -16,6 +16,11 @@ COLUMNS: Final = (
     Column("connections", INT64, "", "connections"),
     Column("refused", INT64, "", "connections that the broker reset before a byte was sent"),
     Column("no_answer", INT64, "", "connections whose SYN was never answered"),
+    Column(
+        "unacknowledged_ns", INT64, "ns",
+        "longest time for which the broker's host acknowledged nothing of what was sent again; a "
+        "host does so for a paused process, too",
+    ),
     Column("reset_by_broker", INT64, "", "connections that the broker reset later"),
     Column("closed_by_broker", INT64, "",
         "connections that the broker closed with FIN after an exchange"),
@@ -29,7 +34,9 @@ COLUMNS: Final = (
     Column("retransmitted_segments", INT64, "", "number of retransmitted segments"),
     Column("lost_bytes", INT64, "bytes", "bytes that the network lost"),
     Column("zero_windows", INT64, "", "segments that announce a full receive buffer"),
+    Column("zero_windows_by_broker", INT64, "", "of them, announced by the broker"),
     Column("zero_window_ns", INT64, "ns", "time for which windows were full"),
+    Column("zero_window_by_broker_ns", INT64, "ns", "time for which the broker's were full"),
     Column("missing_bytes", INT64, "bytes", "bytes that are missing in the capture"),
     Column("rtt_p50_ns", INT64, "ns", "median of the connections' smallest TCP round trips"),
     Column(
@@ -38,7 +45,8 @@ COLUMNS: Final = (
     ),
     Column("exchanges", INT64, "", "answered exchanges"),
     Column("troubled", INT64, "",
-        "exchanges during which there were retransmissions or zero windows"),
+        "exchanges during which there were retransmissions or zero windows; retransmissions count "
+        "on connections where bytes were lost"),
     Column("time_p99_ns", INT64, "ns", "p99 of upload, latency and download, without what was "
            "asked for (wait)"),
     Column("untroubled_p99_ns", INT64, "ns", "the same, of exchanges that are not `troubled`"),
@@ -111,6 +119,9 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
         connections=rows.count(),
         refused=(is_reset & is_unused).sum().coalesce(0),
         no_answer=has_no_answer(rows).sum().coalesce(0),
+        unacknowledged_ns=rows.is_both_ways.ifelse(rows.unacknowledged_ns_to_broker, 0)
+        .max()
+        .coalesce(0),
         reset_by_broker=(is_reset & ~is_unused).sum().coalesce(0),
         closed_by_broker=is_closed.sum().coalesce(0),
         idle_min_ns=idle.min(),
@@ -122,7 +133,9 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
         retransmitted_segments=segments.sum(),
         lost_bytes=both(rows, "network_lost_bytes").sum(),
         zero_windows=both(rows, "zero_windows").sum(),
+        zero_windows_by_broker=rows.zero_windows_to_client.sum().coalesce(0),
         zero_window_ns=both(rows, "zero_window_ns").sum(),
+        zero_window_by_broker_ns=rows.zero_window_ns_to_client.sum().coalesce(0),
         missing_bytes=both(rows, "missing_bytes").sum(),
         rtt_p50_ns=whole(round_trip(rows).quantile(0.5)),
         rtt_broker_p50_ns=whole(
@@ -171,14 +184,19 @@ def of_exchanges(tables: Tables, connections: "ir.Table", by: Sequence[str]) -> 
     answered = exchanges.filter(exchanges.outcome == "answered", exchanges.latency_ns.notnull())
     parts = answered.select(
         "connection_id",
-        is_troubled=(answered.retransmits.coalesce(0) + answered.zero_windows.coalesce(0)) > 0,
+        is_repeated=answered.retransmits.coalesce(0) > 0,
+        is_full=answered.zero_windows.coalesce(0) > 0,
         time=answered.latency_ns
         + answered.upload_ns.coalesce(0)
         + answered.download_ns.coalesce(0)
         - answered.wait_ns.coalesce(0),
     )
-    keys = connections.select(*dict.fromkeys(["connection_id", *by]))
+    keys = connections.select(
+        *dict.fromkeys(["connection_id", *by]),
+        has_losses=both(connections, "network_lost_bytes") > 0,
+    )
     rows = parts.inner_join(keys, "connection_id")
+    rows = rows.mutate(is_troubled=(rows.is_repeated & rows.has_losses) | rows.is_full)
     found = rows.group_by(list(by)).aggregate(
         exchanges=rows.count(),
         troubled=rows.is_troubled.sum(),

@@ -30,6 +30,7 @@ from kdissect.streams.events import Chunk, Connection, Gap
 from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.recent_chunks import RecentChunks
+from kdissect.streams.resent import Resent
 from kdissect.streams.tcp_analysis import TcpAnalysis
 
 # Placeholder for fields that are set when an object is read.
@@ -100,6 +101,7 @@ CLOCK: Final = fields_by_value(
 ACKNOWLEDGED: Final = Fields(
     Acknowledged, Acknowledged, ints="position _marked_position _marked_ns _settled_position"
 )
+RESENT: Final = Fields(Resent, Resent, ints="start end size due_ns waiting since_ns")
 PIECE: Final = fields_by_value(
     Piece,
     lambda: Piece(0, 0, b"", NO_SEGMENT),
@@ -122,6 +124,7 @@ OF_RECEIVER: Final = fields_by_value(
     peer=RECEIVER,
     tcp_analysis=Inline(SYMPTOMS),
     acknowledged=Inline(ACKNOWLEDGED),
+    resent=Inline(RESENT),
     stray=Maybe(Inline(SEGMENT)),
     held=Inline(HELD),
     left_out={"recent": NO_RECENT},
@@ -145,8 +148,8 @@ OF_FRAME: Final = fields_by_value(
 MARK: Final = Fields(Mark, Mark, ints="stream numbers identity state options time_ns")
 
 STREAM_VALUES: Final = (
-    DIRECTION_COUNTS, OF_CONNECTION, OF_CHUNK, OF_GAP, SYMPTOMS, ACKNOWLEDGED, PIECE, HELD,
-    SEGMENT, OF_RECEIVER, WAITING, CUTTING, OF_FRAME, MARK,
+    DIRECTION_COUNTS, OF_CONNECTION, OF_CHUNK, OF_GAP, SYMPTOMS, ACKNOWLEDGED, RESENT, PIECE,
+    HELD, SEGMENT, OF_RECEIVER, WAITING, CUTTING, OF_FRAME, MARK,
 )  # fmt: skip
 # These numbers are part of the format.
 for number, layout in enumerate((DIRECTION_COUNTS, OF_CONNECTION, OF_CHUNK, OF_GAP, OF_RECEIVER)):
