@@ -237,6 +237,8 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
     ):
         # The missing part is responses.
         return True
+    if finding.id == "requests-unanswered" and leaves_unread(found):
+        return True
     if finding.id == NETWORK:
         return is_filled_link(finding, found) or is_of_lost_leaders(finding, found)
     if finding.id == STALLS:
@@ -249,9 +251,16 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
             return True
         return (is_held and bool(ids & (OF_REPLICAS | {LOSSES}))) or is_told
     if finding.id == SLOW_FOLLOWER:
+        if finding.severity != PROBLEM and is_down(found):
+            return True
         stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
         return stalls or "failover-blackout" in ids
     return bool(ids.intersection(causes))
+
+
+def leaves_unread(found: Iterable[Finding]) -> bool:
+    """Return whether a slow broker did not even read all requests."""
+    return any(one.id == "broker-slow" and one.numbers["zero_window_ns"] for one in found)
 
 
 def is_unreachable(finding: Finding, found: Sequence[Finding]) -> bool:
@@ -259,6 +268,11 @@ def is_unreachable(finding: Finding, found: Sequence[Finding]) -> bool:
     own = finding.concerns.get("brokers") or [finding.concerns.get("broker")]
     gone = {one.concerns["broker"] for one in found if one.id == UNREACHABLE}
     return gone.issuperset(own) and not finding.numbers.get("refused")
+
+
+def is_down(found: Iterable[Finding]) -> bool:
+    """Return whether a broker is down: acks=all waits for it until it is out of the replicas."""
+    return any(one.id in ("broker-refuses-connections", UNREACHABLE) for one in found)
 
 
 def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:

@@ -248,11 +248,14 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
         left_out.add("Produce")
     if has_moved_coordinators(seen):
         left_out |= OF_GROUPS
+    # Until followers have found a new leader, requests wait for them.
+    held = COMMITS | ({"Produce"} if seen.signs.acks_all else set())
+    often = OF_STARTS | (held if has_moved_leaders(seen) else set())
     far = distances(seen)
     judged = [
         at_broker(row, far.get(str(row["broker"]), 0)) for row in seen.rows("work")
         if row["api"] in OWN - left_out
-        and number(row, "exchanges") >= (ENOUGH if row["api"] in OF_STARTS else SOME)
+        and number(row, "exchanges") >= (ENOUGH if row["api"] in often else SOME)
     ]  # fmt: skip
     by_broker: dict[str, list[tuple[Row, int | None]]] = {}
     for row in judged:
@@ -265,7 +268,6 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
         if is_slower or is_slow(row):
             slower_than = usual if is_slower else None
             by_broker.setdefault(str(row["broker"]), []).append((row, slower_than))
-    held = COMMITS | ({"Produce"} if seen.signs.acks_all else set())
     unread = unread_brokers(seen)
     for broker, found in by_broker.items():
         is_held = all(row["api"] in held for row, _ in found)
@@ -344,7 +346,8 @@ def _slow_broker(
         "broker-slow",
         PROBLEM if number(first, "p99_ns") >= VERY_SLOW_NS and not is_held else WARNING,
         text,
-        {name: first[name] for name in (*TIMES, "exchanges", "round_trip_ns")},
+        {name: first[name] for name in (*TIMES, "exchanges", "round_trip_ns")}
+        | {"zero_window_ns": unread.largest("zero_window_by_broker_ns") if unread else 0},
         {"broker": broker, "apis": [row["api"] for row, _ in found]},
     )
 
@@ -363,6 +366,7 @@ def _unread_broker(seen: Context, broker: str, rows: Chosen) -> Finding:
             "zero_window_ns": rows.largest("zero_window_by_broker_ns"),
         },
         {"broker": broker, "apis": ["Produce"]} | their(rows),
+        shown_by="health --by client_id,client_ip,broker",
     )  # fmt: skip
 
 
@@ -475,7 +479,7 @@ def is_degraded(row: Row) -> bool:
         and number(row, "time_p99_ns") >= NETWORK_NS
         and number(row, "troubled") >= DEGRADED
         and number(row, "retransmitted_segments") + number(row, "zero_windows") >= DEGRADED
-        and (number(row, "lost_bytes") or number(row, "zero_windows"))
+        and number(row, "lost_bytes") + number(row, "zero_windows") > 0
     )
 
 

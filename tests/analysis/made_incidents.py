@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.analysis.taps import Talk, Tap
+from tests.exchange_builders import request
 from tests.messages.record_builders import make_batch, make_record
 
 Values = dict[str, Any]
@@ -299,6 +300,17 @@ def refused(tap: Tap) -> None:
     for number in range(5):
         talk = Talk(tap, "till", number % 2 + 1 + 250 * number, at_ms=100.0 * number)
         talk.end(100.0 * number + 1, is_client=False, is_reset=True)
+
+
+@of("broker-unreachable")
+def unreachable(tap: Tap) -> None:
+    """The second address waits longer."""
+    for place, talk in enumerate(two(tap, "till")):
+        for number in range(12):
+            write(talk, 100 + 20 * number, 12 * place + number)
+        at_ms = [1_000, 1_200, 1_600, 2_400, 4_000, 7_200][: 5 + place]
+        asked = request("Produce", 8, 90, "till", **written("orders"))
+        talk.say_again(True, asked, *at_ms)
 
 
 @of("connections-reset")

@@ -1,5 +1,6 @@
 """Captures of several clients and brokers, message by message at the times that a test names."""
 
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,23 @@ class Talk:
         self.say(again_ms, True, payload)
         return self.correlation
 
+    def say_again(
+        self, is_client: bool, payload: bytes, *at_ms: float, acknowledged_ms: float = 0
+    ) -> None:
+        """Bytes that are sent several times; their host acknowledges them at last, or never."""
+        for place, each_ms in enumerate(at_ms):
+            self._packet(each_ms, is_client, PSH | ACK, payload, identification=100 + place)
+            self.sequences[is_client] -= len(payload)
+        self.sequences[is_client] += len(payload)
+        if acknowledged_ms:
+            self._packet(acknowledged_ms, not is_client, ACK)
+
+    def report_twice(self, at_ms: float, is_client: bool, size: int) -> None:
+        """An ACK that says that the last bytes came twice (D-SACK)."""
+        end = self.sequences[not is_client]
+        option = struct.pack(">BBBBII", 1, 1, 5, 10, end - size, end)
+        self._packet(at_ms, is_client, ACK, options=option)
+
     def end(self, at_ms: float, is_client: bool, is_reset: bool = False) -> None:
         """One side closes or resets; the other one closes, too."""
         self._packet(at_ms, is_client, RST if is_reset else FIN | ACK)
@@ -107,7 +125,7 @@ class Talk:
 
     def _packet(
         self, at_ms: float, is_client: bool, flags: int, payload: bytes = b"",
-        identification: int = 7,
+        identification: int = 7, window: int = 501, options: bytes = b"",
     ) -> None:  # fmt: skip
         """A packet; one that is sent again has another identification, unlike a captured copy."""
         client, broker, client_port, port = self.ends
@@ -118,7 +136,7 @@ class Talk:
         source, destination, source_port, destination_port = ways[is_client]
         data = make_tcp_packet(
             payload, source, destination, source_port, destination_port,
-            self.sequences[is_client], self.sequences[not is_client], flags,
+            self.sequences[is_client], self.sequences[not is_client], flags, window, options,
         )  # fmt: skip
         data = data[:ID_AT] + identification.to_bytes(2) + data[ID_AT + 2 :]
         self.tap.add(at_ms, is_client, data)

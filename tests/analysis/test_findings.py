@@ -633,6 +633,37 @@ def test_attempts_that_an_unreachable_broker_does_not_answer_belong_to_it(
     assert ("broker-refuses-connections" in found) is is_told_apart
 
 
+@pytest.mark.parametrize(("exchanges", "is_told"), [(99, False), (500, True)])
+def test_a_follower_is_slow_where_it_is_not_a_broker_that_is_down(
+    exchanges: int, is_told: bool
+) -> None:
+    down = WHO | {"broker": "10.0.0.8:9092", "refused": 5, "exchanges": 5}
+    follower = FOLLOWER | {"exchanges": exchanges}
+    assert "produce-latency-slow-follower" in ids(judged(acks=[follower]))
+    found = ids(judged(acks=[follower], health=[down]))
+    assert ("produce-latency-slow-follower" in found) is is_told
+
+
+@pytest.mark.parametrize(("exchanges", "is_told"), [(99, False), (100, True)])
+def test_few_slow_commits_after_leaders_moved_are_no_slow_broker(
+    exchanges: int, is_told: bool
+) -> None:
+    moved = WHO | {"error": "NOT_LEADER_OR_FOLLOWER", "api": "Produce", "errors": 1,
+                   "exchanges": 1, "first_seen": START_US, "last_seen": START_US}  # fmt: skip
+    work = SLOW | {"api": "OffsetCommit", "exchanges": exchanges}
+    assert "broker-slow" in ids(judged(work=[work]))
+    assert ("broker-slow" in ids(judged(work=[work], errors=[moved]))) is is_told
+
+
+def test_requests_that_a_slow_broker_did_not_read_get_no_response() -> None:
+    produce = api("Produce", 100, unanswered=9)
+    summary = made_summary(produce, network={"zero_windows": 40})
+    row = FULL | {"zero_windows_by_broker": 40}
+    assert ids(judge(seen(summary=summary, health=[row]))) == ["broker-slow"]
+    slow = SLOW | {"api": "Produce"}
+    assert ids(judged(produce, work=[slow])) == ["broker-slow", "requests-unanswered"]
+
+
 @pytest.mark.parametrize("error", ["INVALID_PRODUCER_EPOCH", "REQUEST_TIMED_OUT"])
 def test_codes_of_producers_that_lost_a_broker_belong_to_it(error: str) -> None:
     code = WHO | {"error": error, "api": "Produce", "errors": 3, "exchanges": 3,

@@ -9,6 +9,7 @@ import kdissect
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from tests.analysis.made_incidents import rejoin, rejoin_newly
 from tests.analysis.taps import MS, Talk, Tap
+from tests.exchange_builders import request
 from tests.messages.record_builders import make_batch, make_record
 
 Values = dict[str, Any]
@@ -82,6 +83,83 @@ def test_connections_are_refused_where_both_directions_were_captured(
     found = tap.findings(tmp_path)
     assert {id_: one for id_, one in worse(found).items() if id_ != "capture-loses-packets"} == said
     assert "requests-unanswered" not in found
+
+
+AGAIN_MS = (2_000.0, 2_200.0, 2_600.0, 3_400.0, 5_000.0)
+
+
+@pytest.mark.parametrize(
+    ("again_ms", "acknowledged_ms", "is_told"),
+    [
+        (AGAIN_MS, 0, True),
+        # One retransmission less; or acknowledged before the last.
+        (AGAIN_MS[:4], 0, False),
+        (AGAIN_MS, 3_500.0, False),
+        # A paused process: its host acknowledges at once, and it answers late or never.
+        (AGAIN_MS[:1], 2_000.1, False),
+    ],
+)
+def test_a_host_that_acknowledges_nothing_is_told_from_a_process_that_is_silent(
+    again_ms: tuple[float, ...], acknowledged_ms: float, is_told: bool, tmp_path: Path
+) -> None:
+    tap = Tap()
+    other, talk = Talk(tap, "till", 1), Talk(tap, "till", 1_000, broker=2)
+    for number in range(30):
+        other.call(100 + 300 * number, 2, "Produce", 8, written(), stored(offset=number))
+    talk.call(500, 2, "Produce", 8, written(partition=1), stored(offset=7))
+    asked = request("Produce", 8, 2, "till", **written(partition=1))
+    first = [each for each in again_ms if not acknowledged_ms or each < acknowledged_ms]
+    talk.say_again(True, asked, *first, acknowledged_ms=acknowledged_ms)
+    talk.say_again(True, b"", *again_ms[len(first) :])
+    found = tap.findings(tmp_path)
+    assert ("broker-unreachable" in found) is is_told
+    if is_told:
+        said = found["broker-unreachable"].text
+        assert said.startswith("10.0.0.2:9092 acknowledged nothing for 3 s, while till at 10.0.1.")
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_what_came_twice_was_not_lost_by_the_network(is_reported: bool, tmp_path: Path) -> None:
+    """A broker waits for a follower, and its host has the requests, and delays its ACKs."""
+    tap = Tap()
+    talk = Talk(tap, "till", 1)
+    for number in range(200):
+        at_ms = 100.0 + 1_000 * number
+        if number % 20:
+            talk.call(at_ms, 2, "Produce", 8, written(), stored(offset=number))
+            continue
+        talk.correlation += 1
+        asked = request("Produce", 8, talk.correlation, "till", **written())
+        talk.say_again(True, asked, at_ms, at_ms + 20)
+        if is_reported:
+            talk.report_twice(at_ms + 20.1, False, len(asked))
+        talk.answer(at_ms + 700, "Produce", 8, talk.correlation, **stored(offset=number))
+    found = tap.findings(tmp_path)
+    assert ("network-makes-p99" in found) is not is_reported
+    assert "broker-stalls" in found
+
+
+@pytest.mark.parametrize(
+    ("is_broker", "id_"), [(True, "broker-slow"), (False, "receiver-does-not-read")]
+)
+def test_whose_windows_are_full_says_who_does_not_read(
+    is_broker: bool, id_: str, tmp_path: Path
+) -> None:
+    tap = Tap()
+    talk = Talk(tap, "till", 1)
+    for number in range(200):
+        at_ms = 100.0 + 1_000 * number
+        asked = written(acks=1)
+        if number % 20:
+            talk.call(at_ms, 2, "Produce", 8, asked, stored(offset=number))
+            continue
+        told = talk.ask(at_ms, "Produce", 8, **asked)
+        talk._packet(at_ms + 1, not is_broker, 16, window=0)
+        talk._packet(at_ms + 400, not is_broker, 16)
+        talk.answer(at_ms + 401, "Produce", 8, told, **stored(offset=number))
+    said = worse(tap.findings(tmp_path))
+    assert id_ in said
+    assert len(said.keys() & {"broker-slow", "receiver-does-not-read"}) == 1
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,12 @@ def stalled(told: Told) -> Fragments:
 def slow(told: Told) -> Fragments:
     """The round trip between the capture and the broker is deducted, and the sentence says so."""
     numbers = told.finding.numbers
+    if "round_trip_ns" not in numbers:  # it does not read requests
+        rows = told.rows()
+        yield f"full windows for {'up to ' * (len(rows) > 1)}"
+        yield duration(largest(rows, "zero_window_by_broker_ns"))
+        yield f"p99 is {'up to ' * (len(rows) > 1)}{duration(largest(rows, 'time_p99_ns'))}"
+        return
     near = numbers["round_trip_ns"] or 0
     rows = [row for row in told.rows() if row["p99_ns"] == (numbers["p99_ns"] or 0) + near]
     assert len(rows) == 1, told.finding.text
@@ -394,9 +400,10 @@ def failover(told: Told) -> Fragments:
     rows = [
         row for row in kdissect.analyse("failovers", told.tables).to_arrow().to_pylist()
         if row["old_broker"] == told.finding.concerns["broker"]
-        and row["access"] in ("produce", "fetch") and row["cause"] not in REPLICAS
+        and row["cause"] not in REPLICAS
+        and (row["access"] in ("produce", "fetch") or is_leaderless(row))
     ]  # fmt: skip
-    ways = {"written": "produce", "read": "fetch"}
+    ways = {"written": "produce", "read": "fetch", "had no leader": "metadata"}
     of = {way: [row for row in rows if row["access"] == access] for way, access in ways.items()}
     for way, some in of.items():
         if longest := largest(some, "blackout_ns"):
@@ -408,6 +415,19 @@ def failover(told: Told) -> Fragments:
         yield f", {count(unfinished)} of them until the last attempt in the capture"
     if (slowest := largest(rows, "slowest_client_ns")) > largest(rows, "blackout_ns"):
         yield f"; the slowest client took {duration(slowest)}"
+
+
+def is_leaderless(row: Row) -> bool:
+    """Return whether metadata had no leader for a second."""
+    longest = max(row["blackout_ns"] or 0, row["failing_ns"] or 0)
+    return row["cause"] == "LEADER_NOT_AVAILABLE" and longest >= SECOND_NS
+
+
+@of("broker-unreachable")
+def unreachable(told: Told) -> Fragments:
+    rows = told.rows()
+    longest = duration(largest(rows, "unacknowledged_ns"))
+    yield f" acknowledged nothing for {'up to ' * (len(rows) > 1)}{longest}, while "
 
 
 @of("replicas-missing")

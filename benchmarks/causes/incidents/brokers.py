@@ -202,7 +202,7 @@ AFTER_A_BROKER = (
     "broker-refuses-connections", "rebalance-stops-group", "produce-latency-slow-follower",
     "requests-unanswered", "produce-sent-again", "error-NOT_COORDINATOR",
     "error-COORDINATOR_NOT_AVAILABLE", "replicas-missing", "coordinator-moved",
-    "failover-blackout", "connection-churn", "broker-restarted",
+    "failover-blackout", "connection-churn", "broker-restarted", "member-fenced",
 )  # fmt: skip
 INCIDENTS = (
     Incident(

@@ -77,7 +77,8 @@ INCIDENTS = (
         "slow-poller", "Members exceeded max.poll.interval.ms and left",
         ("max-poll-exceeded",), ("slow-java",), nothing,
         both("incident-slow-poller", held_back=OTHER_NEW),
-        also=("consumer-lag-grows", "records-delivered-again", "rebalance-stops-group"),
+        also=("consumer-lag-grows", "records-delivered-again", "rebalance-stops-group",
+              "member-fenced"),
     ),
     Incident(
         "hanging-transaction", "A producer was killed within a transaction of till",

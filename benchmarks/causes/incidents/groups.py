@@ -217,7 +217,7 @@ INCIDENTS = (
             Variant(OLD, "one", views=(View("part:0.3-1"),)),
             Variant(NEW, "one", views=(View("part:0.3-1"),)),
         ),
-        also=("rebalance-stops-group", "connection-churn"),
+        also=("rebalance-stops-group", "connection-churn", "member-fenced"),
     ),
     Incident(
         "mixed-assignors",
@@ -322,7 +322,8 @@ INCIDENTS = (
             Variant(NEW, "three", views=(View("client:{stem}-"),)),
             Variant(MIDDLE, "three", views=(View("client:{stem}-"),)),
         ),
-        also=("rebalance-stops-group", "error-NOT_COORDINATOR", "broker-refuses-connections",
+        also=("rebalance-stops-group", "member-fenced", "error-NOT_COORDINATOR",
+              "broker-refuses-connections",
               "produce-latency-slow-follower", "requests-unanswered", "session-timeout",
               "error-COORDINATOR_NOT_AVAILABLE"),
     ),

@@ -76,7 +76,7 @@ def connection_limit(scene: Scene) -> None:
         scene.write("writer", topic, every_ms=50)
         scene.sleep(2)
         with scene.incident(broker=scene.broker(1)):
-            for number in range(8):
+            for number in range(14):  # librdkafka keeps one connection each
                 scene.write(f"more-{number}", topic, every_ms=200)
             scene.sleep(8)
 
