@@ -187,7 +187,8 @@ KINDS: Final = {
         "traffic --by client_id,client_ip",
     ),
     "consumer-lag-grows": Kind(
-        "lag of a group is 1 000 records or more, and half more than at the start",
+        "lag of a group is 1 000 records or more, and half more than at the start; or its oldest "
+        "uncommitted record is 10 s old, 5 s older than at the start, and older after each commit",
         "Check the group: fewer members, slow processing, a rebalance.",
         "lag --window 5s",
     ),

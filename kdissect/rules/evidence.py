@@ -12,11 +12,13 @@ from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.commits import RISKS
 from kdissect.rules.evidence_rows import ROWS
+from kdissect.rules.group_rules import SOME_BEHIND
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 LAG_WINDOW_NS: Final = 5 * SECOND_NS
+FALLS: Final = 2  # windows at the end of which a group is later than at that of the one before
 
 SKIPS, REPEATED = RISKS[0], RISKS[1]
 
@@ -181,9 +183,23 @@ def commits(rows: "ir.Table") -> "ir.Table":
 
 
 def lag(rows: "ir.Table") -> "ir.Table":
-    """Lag of groups on topics when first and last observed."""
+    """Lag of groups on topics when first and last observed, and partitions that fall behind: with
+    each commit the oldest record that is not committed is older.
+    """
+    import ibis
+
     place = ("group_id", "topic", "partition")
+    in_order = ibis.window(group_by=place, order_by="window")
+    rows = rows.mutate(
+        older_ns=rows.lag_time_ns - rows.lag_time_ns.lag().over(in_order),
+        committed=rows.committed_offset - rows.committed_offset.lag().over(in_order),
+    )
     one = rows.group_by(*place).aggregate(
+        falls=(rows.older_ns > 0).fill_null(False).cast("int64").sum(),
+        catches_up=(rows.older_ns <= 0).fill_null(False).cast("int64").sum(),
+        commits=(rows.committed > 0).fill_null(False).cast("int64").sum(),
+        largest_lag=rows.lag.max(),
+        first_time_ns=rows.lag_time_ns.argmin(rows.window),
         first_window=rows.window.min(),
         last_window=rows.window.max(),
         first_lag=rows.lag.argmin(rows.window),
@@ -192,9 +208,13 @@ def lag(rows: "ir.Table") -> "ir.Table":
         lag_time_ns=rows.lag_time_ns.argmax(rows.window),
         client_id=rows.client_id.argmax(rows.window),
     )
+    is_falling = (one.falls >= FALLS) & (one.commits >= FALLS) & (one.catches_up == 0)
+    is_falling &= one.largest_lag >= SOME_BEHIND
+    fallen_ns = one.lag_time_ns - one.first_time_ns
     by = ("group_id", "topic")
     found = one.group_by(*by).aggregate(
         partitions=one.count(),
+        fallen_ns=is_falling.fill_null(False).ifelse(fallen_ns, None).max(),
         first_window=one.first_window.min(),
         last_window=one.last_window.max(),
         first_lag=one.first_lag.sum(),

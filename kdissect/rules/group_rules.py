@@ -41,6 +41,7 @@ GROWTH: Final = 1.5
 # Fewer count where the oldest of them waits longer than between two commits (every 5 s by default).
 SOME_BEHIND: Final = 500
 LATE_NS: Final = 10 * SECOND_NS
+FALLEN_NS: Final = 5 * SECOND_NS
 
 
 def by_group(seen: Context, wanted: Wanted) -> dict[str, Chosen]:
@@ -282,15 +283,29 @@ def lags(seen: Context) -> Iterator[Finding]:
         first, last = number(row, "first_lag"), number(row, "last_lag")
         is_late = last >= SOME_BEHIND and number(row, "lag_time_ns") >= LATE_NS
         is_growing = (last >= BEHIND or is_late) and last >= GROWTH * first
+        is_growing |= is_later(row)
         if is_growing or (last >= FAR_BEHIND and last >= first):
             yield _lag(row, first, last, is_growing)
 
 
+def is_later(row: Row) -> bool:
+    """Return whether a group commits, and is later each time: it processes records too slowly.
+
+    Records that it has not fetched may not be known.
+    """
+    is_late = number(row, "lag_time_ns") >= LATE_NS
+    return is_late and number(row, "fallen_ns") >= FALLEN_NS
+
+
 def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
     waits, undelivered = row["lag_time_ns"], number(row, "undelivered")
-    text = f"Group {row['group_id']} is {counted(last, 'record')} behind on {_place(row)}, "
-    text += f"{count(first)} at the start"
-    text += f"; the oldest has waited {duration(waits)}" if waits else ""
+    text = f"Group {row['group_id']} is {counted(last, 'record')} behind on {_place(row)}"
+    if last >= GROWTH * first or not is_later(row):
+        text += f", {count(first)} at the start"
+        text += f"; the oldest has waited {duration(waits)}" if waits else ""
+    else:
+        text += f", as far as the ends are known; the oldest has waited {duration(waits)}, "
+        text += f"{duration(row['fallen_ns'])} longer than at the start"
     if undelivered >= last:
         text += "; none was fetched yet"
     else:

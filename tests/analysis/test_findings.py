@@ -606,6 +606,29 @@ def test_a_broker_that_throttles_a_client_leaves_its_requests_unread() -> None:
     assert ids(found) == ["throttled-by-quota"]
 
 
+@pytest.mark.parametrize(
+    ("row", "is_said"),
+    [
+        ({}, True),
+        ({"lag_time_ns": 10 * SECOND - 1}, False),
+        ({"fallen_ns": 5 * SECOND - 1}, False),
+        ({"fallen_ns": None}, False),
+    ],
+)
+def test_a_group_that_is_later_with_each_commit_falls_behind(row: Row, is_said: bool) -> None:
+    """Of what a member has not fetched yet, no end may be known."""
+    late = SOME_LAG | {"first_lag": 1_700, "last_lag": 450, "lag_time_ns": 12 * SECOND,
+                       "fallen_ns": 8 * SECOND, "partitions": 2}  # fmt: skip
+    found = judged(lag=[late | row])
+    assert ids(found) == (["consumer-lag-grows"] if is_said else ["healthy"])
+    if is_said:
+        assert found[0].text == (
+            "Group g is 450 records behind on t (2 partitions), as far as the ends are known; the "
+            "oldest has waited 12 s, 8 s longer than at the start; most were fetched but not "
+            "committed"
+        )
+
+
 GONE = WHO | {"broker": BROKER, "unacknowledged_ns": 3 * SECOND, "exchanges": 9}
 
 

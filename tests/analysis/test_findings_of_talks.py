@@ -7,7 +7,7 @@ import pytest
 
 import kdissect
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from tests.analysis.made_incidents import rejoin, rejoin_newly
+from tests.analysis.made_incidents import fetched, rejoin, rejoin_newly
 from tests.analysis.taps import MS, Talk, Tap
 from tests.exchange_builders import request
 from tests.messages.record_builders import make_batch, make_record
@@ -426,3 +426,29 @@ def test_a_silent_member_of_the_consumer_protocol_was_lost_when_it_is_unknown_af
         )
     elif error == FENCED_EPOCH:
         assert "error-FENCED_MEMBER_EPOCH" in found
+
+
+@pytest.mark.parametrize(("commits", "is_told"), [(15, True), (50, False), (0, False)])
+def test_a_member_whose_commits_are_later_each_time_is_slow(
+    commits: int, is_told: bool, tmp_path: Path
+) -> None:
+    """It has fetched 1 000 records, 40 of which were written in the time between two commits."""
+    tap = Tap()
+    reader = Talk(tap, "reader", 1)
+    batches = b"".join(
+        make_batch([make_record(b"value")] * 10, base_offset=10 * number, base_time=written_ms,
+                   max_time=written_ms + 99)
+        for number in range(100)
+        for written_ms in [1_699_999_990_000 + 100 * number]
+    )  # fmt: skip
+    reader.call(100, 2, "Fetch", 6, *fetched(0, 1_000, batches))
+    for number in range(45):
+        part = {"partition_index": 0, "committed_offset": min(1_000, commits * number)}
+        asked = {"group_id": "crew", "generation_id_or_member_epoch": 1, "member_id": "m",
+                 "topics": [{"name": "orders", "partitions": [part]}]}  # fmt: skip
+        told = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]}
+        reader.call(500 + 400 * number, 2, "OffsetCommit", 5, asked, told)
+    found = tap.findings(tmp_path)
+    assert ("consumer-lag-grows" in found) is is_told
+    if is_told:
+        assert "as far as the ends are known; the oldest has" in found["consumer-lag-grows"].text

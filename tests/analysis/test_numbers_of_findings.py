@@ -547,7 +547,10 @@ def behind(told: Told) -> Fragments:
         by_place.setdefault(row["partition"], []).append(row)
     first, last = (sum(rows[at]["lag"] for rows in by_place.values()) for at in (0, -1))
     yield f" is {counted(last, 'record')} behind on "
-    yield f"({counted(len(by_place), 'partition')}), {count(first)} at the start"
+    if "as far as the ends are known" in told.finding.text:
+        yield f" has waited {duration(max(rows[-1]['lag_time_ns'] for rows in by_place.values()))}"
+    else:
+        yield f"({counted(len(by_place), 'partition')}), {count(first)} at the start"
 
 
 @of("transactions-abort")
