@@ -16,10 +16,12 @@ from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import check_free, destination
 from kdissect.cli.program import ANSWERED, code_of
+from kdissect.cli.program import report as say
 from kdissect.cli.progress import Progress
 from kdissect.cli.repeated_options import reading_options
 from kdissect.cli.repeating import repeat, until_signal
 from kdissect.cli.summary import conditions_of, severities_of
+from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.text.escape import escaped
 from kdissect.text.human import counted, size
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kdissect.report.pseudonyms import Pseudonyms
     from kdissect.report.writing import Report
 
+LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new rows
 KEY_BYTES: Final = 16
 KEY_LIMIT: Final = 4096
 
@@ -43,12 +46,12 @@ KEY_LIMIT: Final = 4096
         "kdissect report dataset -o report.html --all",
         "kdissect report dataset --by day -o site/",
         "kdissect report /var/lib/kdissect --by day -o site/ --every 5m",
+        "kdissect report /var/lib/kdissect --serve",
     ),
 )
 @options.files
 @options.to_file(
     "The HTML file to write, or the directory of --by day.",
-    required=True,
     type=click.Path(path_type=Path),
 )
 @click.option(
@@ -61,6 +64,18 @@ KEY_LIMIT: Final = 4096
     metavar="TIME",
     callback=duration,
     help="Write again this often, like 5m, until Ctrl-C; only what is new.",
+)
+@click.option(
+    "--serve",
+    is_flag=True,
+    help="Serve the page on loopback in place of -o, at an address that it prints.",
+)
+@click.option(
+    "--serve-port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="Port of --serve.  [default: a free one]",
 )
 @click.option("--all", "is_all", is_flag=True, help="Run every analysis for findings.")
 @click.option(
@@ -82,9 +97,11 @@ KEY_LIMIT: Final = 4096
 @options.reading
 def command(
     files: tuple[str, ...],
-    path: Path,
+    path: Path | None,
     by: str | None,
     every: int | None,
+    serve: bool,
+    serve_port: int,
     is_all: bool,
     anonymize: bool,
     key: IO[bytes] | None,
@@ -102,17 +119,30 @@ def command(
     or headers. It stays below 2 MB.
 
     With --by day, FILE... are datasets or directories of live captures, and only the pages of days
-    with new rows are made again. Docs: report.md.
+    with new rows are made again. With --serve they are such, too; the page renews itself.
+    Docs: report.md.
     """
     secret = None if key is None else read_key(key)
-    asked = Asked(files, path, is_all, anonymize, secret, is_json, fail_on, force)
+    check_together(path, by, serve, is_json)
+    words = reading_options()
+    asked = Asked(files, path or Path(), is_all, anonymize, secret, is_json, fail_on, force, words)
     if by is not None:
         return until_stopped(asked.write_site, every)
-    check_free(path, force)
+    if serve:
+        return asked.serve(serve_port, every or LOOKS_NS, jobs, settings)
+    check_free(asked.path, force)
     pool = early_pool(files, 1 if settings["strict"] else jobs)
     if every is None:
         return asked.write_page(jobs, pool, settings, progress)
     return until_stopped(Renewed(asked, jobs, settings, progress), every)
+
+
+def check_together(path: Path | None, by: str | None, serve: bool, is_json: bool) -> None:
+    """Raise a usage error for options that do not go together."""
+    if serve and (path is not None or by is not None or is_json):
+        raise click.UsageError("--serve writes nothing: it goes without -o, --by and --json")
+    if not serve and path is None:
+        raise click.UsageError("Missing option '-o' / '--output', or --serve.")
 
 
 def until_stopped(act: Callable[[], int], every: int | None) -> int:
@@ -136,6 +166,7 @@ class Asked:
     is_json: bool
     fail_on: str | None
     force: bool
+    words: list[str]
 
     @cached_property
     def pseudonyms(self) -> "Pseudonyms | None":
@@ -154,7 +185,7 @@ class Asked:
         with Progress(progress) as shown:
             report = make_report(
                 list(self.files), title=title_of(self.files), files=self.files,
-                words=reading_options(), pseudonyms=self.pseudonyms, asks_all=self.is_all,
+                words=self.words, pseudonyms=self.pseudonyms, asks_all=self.is_all,
                 jobs=jobs, pool=pool, reading={**settings, "progress": shown.report},
             )  # fmt: skip
         with destination(self.path, self.force) as file:
@@ -173,7 +204,7 @@ class Asked:
 
         found = write_site(
             list(self.files), self.path, title=title_of(self.files), files=self.files,
-            words=reading_options(), asks_all=self.is_all, pseudonyms=self.pseudonyms,
+            words=self.words, asks_all=self.is_all, pseudonyms=self.pseudonyms,
             force=self.force,
         )  # fmt: skip
         self.force = False  # all pages are new now
@@ -182,6 +213,35 @@ class Asked:
         made = counted(len(found.made), "page")
         click.echo(f"{escaped(str(self.path))}: {made} made, {len(found.kept)} kept", err=True)
         return code_of(self.fail_on, conditions_of(found.severities))
+
+    def serve(self, port: int, every: int, jobs: int, settings: options.Settings) -> int:
+        """Serve the page until a signal."""
+        from kdissect.report.serving import Renewing, serve
+        from kdissect.report.site import growing, state_of_sources
+        from kdissect.report.writing import make_report, title_of
+
+        def make(state: str) -> bytes:
+            return make_report(
+                list(self.files), title=title_of(self.files), files=self.files,
+                words=self.words, pseudonyms=self.pseudonyms, asks_all=self.is_all,
+                jobs=jobs, reading=settings,
+                more={"renewed": {"state": state, "every_ms": every // 1_000_000}},
+            ).html  # fmt: skip
+
+        try:
+            growing(self.files)
+        except InvalidArgument:
+            raise
+        except KdissectError as error:  # nothing is rotated yet
+            say(error)
+        with until_signal() as stopped:
+            serving = serve(Renewing(lambda: state_of_sources(self.files), make), port)
+            try:
+                click.echo(serving.address)
+                stopped.wait()
+            finally:
+                serving.server.close()
+        return ANSWERED
 
 
 class Renewed:

@@ -14,8 +14,8 @@ LOOPBACK: Final = "127.0.0.1"
 Bound = socket.socket
 
 
-def bind(address: str = LOOPBACK, port: int = 0) -> Bound:
-    """Bind a TCP socket; raises OutputError with advice.
+def bind(address: str = LOOPBACK, port: int = 0, option: str = "--metrics") -> Bound:
+    """Bind a TCP socket; raises OutputError with advice that begins with the option.
 
     No address means loopback, port 0 a free one.
     """
@@ -28,10 +28,10 @@ def bind(address: str = LOOPBACK, port: int = 0) -> Bound:
         bound.bind((address or LOOPBACK, port))
     except OSError as error:
         bound.close()
-        raise OutputError(f"--metrics {place}: {reason(error)}") from error
+        raise OutputError(f"{option} {place}: {reason(error)}") from error
     except OverflowError as error:
         bound.close()
-        raise OutputError(f"--metrics {place}: ports are 0 to 65535") from error
+        raise OutputError(f"{option} {place}: ports are 0 to 65535") from error
     return bound
 
 

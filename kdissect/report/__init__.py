@@ -18,6 +18,7 @@
     build         all of these from the rows that a summary pass has kept
     pseudonyms    names and addresses replaced, for pages that others may see
     site          a page for each day, and a calendar of them
+    serving       a page served on loopback, which renews itself
     changes       the page about a comparison of two captures
     document      the data of the page, limited in size, and the page around it
 

@@ -26,8 +26,9 @@ class Kind(NamedTuple):
 SHARED: Final = ("text.js", "theme.js", "plots.js", "tables.js")
 REPORT: Final = Kind(
     "page.html",
-    (*SHARED, "charts.js", "heat.js", "network.js", "sequence.js", "findings.js", "main.js"),
-)
+    (*SHARED, "charts.js", "heat.js", "network.js", "sequence.js", "findings.js", "renew.js",
+     "main.js"),
+)  # fmt: skip
 CHANGES: Final = Kind("changes.html", (*SHARED, "changes.js"))
 INDEX: Final = Kind("index.html", (*SHARED, "index.js"))
 KINDS: Final = (REPORT, CHANGES, INDEX)
@@ -37,6 +38,7 @@ HEAT_LIMIT: Final = 300_000
 NAME_LENGTH: Final = 200
 SENTENCE_LENGTH: Final = 2_000
 LISTS: Final = ("findings", "evidence", "sequences", "bands")
+RENEWED: Final = "renewed"  # in the data of a served page
 SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences about what was cut
 # In a script element only "<" could end the data; the others are for old parsers.
 UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
@@ -50,7 +52,7 @@ def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
     values = {
         "title": escape(escaped(cut(title, NAME_LENGTH))),
-        "policy": policy([library, script], style),
+        "policy": policy([library, script], style, RENEWED in content),
         "style": style,
         "library": library,
         "data": fitting(content),
@@ -61,13 +63,16 @@ def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
     return "".join(values[one] if n % 2 else one for n, one in enumerate(pieces)).encode()
 
 
-def policy(scripts: list[str], style: str) -> str:
-    """A Content-Security-Policy for this page's own scripts and style, and no request."""
+def policy(scripts: list[str], style: str, is_served: bool = False) -> str:
+    """A Content-Security-Policy for this page's own scripts and style, and no request.
+
+    A served page may ask its server whether there are new rows.
+    """
     allowed = " ".join(_digest(one) for one in scripts)
     return (
         f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    ) + ("; connect-src 'self'" if is_served else "")
 
 
 def fitting(content: dict[str, Any]) -> str:

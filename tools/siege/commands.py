@@ -69,6 +69,7 @@ LEFT_OUT = {
     "--follow": "waits for more without an end: see `peers`",
     "--metrics": "a port that others may have: see `peers`",
     "--duration": "the end of a file ends it", "--every": "ends by a signal only",
+    "--serve": "ends by a signal only", "--serve-port": "a port that others may have",
     "--endpoint": "sends spans over a network", "--master": "of Spark",
     "--progress": "draws a bar over its own line, with a carriage return",
     "--rollups": "of datasets that Spark makes",

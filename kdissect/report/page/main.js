@@ -34,3 +34,4 @@ startNetwork();
 startFolded();
 startTheme();
 startPrinting();
+startRenewing();
