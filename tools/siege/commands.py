@@ -68,6 +68,7 @@ LEFT_OUT = {
     "--buffer": "of an interface", "--user": "of an interface, and gives rights up",
     "--follow": "waits for more without an end: see `peers`",
     "--metrics": "a port that others may have: see `peers`",
+    "--topic-names-from": "log directories of a broker",
     "--duration": "the end of a file ends it", "--every": "ends by a signal only",
     "--serve": "ends by a signal only", "--serve-port": "a port that others may have",
     "--endpoint": "sends spans over a network", "--master": "of Spark",
