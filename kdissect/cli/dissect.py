@@ -24,6 +24,7 @@ from kdissect.text.escape import escaped
         "kdissect dissect broker.pcapng -o tables",
         "kdissect dissect ring-*.pcap.gz -o tables --tables exchanges,errors",
         "kdissect dissect broker.pcapng -o tables --records --payload --force",
+        "kdissect dissect broker.pcapng -o for-spark --timestamps us",
     ),
 )
 @options.files
@@ -38,6 +39,13 @@ from kdissect.text.escape import escaped
 )
 @options.making
 @options.verifying
+@click.option(
+    "--timestamps",
+    type=click.Choice(["ns", "us"]),
+    default="ns",
+    show_default=True,
+    help="Unit of times. us: for Spark, which has no nanoseconds; columns *_ns keep them.",
+)
 @click.option("--json", "is_json", is_flag=True, help="Report what was written as a JSON document.")
 @options.sharing
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
@@ -48,6 +56,7 @@ def command(
     tables: list[str] | None,
     payload: bool,
     verify_crc: bool,
+    timestamps: str,
     jobs: int,
     force: bool,
     is_json: bool,
@@ -56,8 +65,8 @@ def command(
 ) -> int:
     """Write the tables of the captures FILE... as Parquet files.
 
-    Each file gets its name when it is complete. Any Parquet reader can read them: pandas, DuckDB,
-    Spark.
+    Each file gets its name when it is complete. Any Parquet reader can read them: pandas, DuckDB;
+    Spark those with --timestamps us.
     """
     pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect import write
@@ -72,6 +81,7 @@ def command(
             jobs=jobs,
             payload=payload,
             verify_crc=verify_crc,
+            timestamps=timestamps,
             **settings,
             progress=shown.report,
         )

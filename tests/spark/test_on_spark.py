@@ -3,6 +3,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import kdissect
@@ -150,3 +152,19 @@ def test_a_broken_capture_is_a_row_of_problems(registered: "SparkSession", tmp_p
     ]
     rows = reader.option("table", "exchanges").load(str(tmp_path / "ring")).count()
     assert rows == len(library_rows(paths)["exchanges"])
+
+
+def test_a_plain_session_reads_tables_with_microseconds(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    plain = spark.newSession()
+    plain.conf.set("spark.sql.legacy.parquet.nanosAsLong", "false")
+    for unit in ("ns", "us"):
+        kdissect.write("captures/quickstart.pcapng", tmp_path / unit, timestamps=unit)
+    expected = pyarrow.parquet.read_table(tmp_path / "ns" / "exchanges.parquet")
+    read = plain.read.parquet(str(tmp_path / "us" / "exchanges.parquet"))
+    starts = [row.request_start_ns for row in read.orderBy("exchange_id").collect()]
+    in_order = expected.sort_by("exchange_id")["request_start"]
+    assert starts == in_order.cast(pa.int64()).to_pylist()
+    with pytest.raises(Exception, match="NANOS"):  # why there are two units
+        plain.read.parquet(str(tmp_path / "ns" / "exchanges.parquet")).collect()

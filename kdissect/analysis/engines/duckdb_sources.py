@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from pyarrow.parquet import read_schema
+
 from kdissect.analysis.engines.ibis_tables import tap_columns, times_of
 from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.sql.files import NOT_PARTITIONED, parquet_files
@@ -37,8 +39,12 @@ def query_of(name: str, place: Place, tap: int) -> str:
     """The query for the rows of a place, its taps numbered from `tap`."""
     if place.scan is not None:
         return f"SELECT {of_dataset(name, tap)} FROM {scanned(name, tap)}"  # noqa: S608  # ours
-    selected = of_dataset(name, tap) if place.is_dataset else of_directory(name, tap)
-    files = parquet_files(place.paths(name), HIVE if place.is_dataset else NOT_PARTITIONED)
+    paths = place.paths(name)
+    if place.is_dataset:
+        selected = of_dataset(name, tap)
+    else:
+        selected = of_directory(name, tap, has_both=has_both_times(name, paths))
+    files = parquet_files(paths, HIVE if place.is_dataset else NOT_PARTITIONED)
     return f"SELECT {selected} FROM {files}"  # noqa: S608  # quoted
 
 
@@ -47,9 +53,19 @@ def scanned(name: str, tap: int) -> str:
     return f"scanned_{name}_{tap}"
 
 
-def of_directory(name: str, tap: int = 0) -> str:
-    """Select list for a file of ``kdissect dissect``."""
+def has_both_times(name: str, paths: Sequence[str]) -> bool:
+    """Return whether files have times in microseconds and in nanoseconds: ``--timestamps us``."""
     times = times_of(TABLES[name])
+    try:
+        columns = set(read_schema(paths[0]).names)
+    except (OSError, ValueError, IndexError):
+        return False  # DuckDB says what is wrong with the file
+    return bool(times) and all(f"{time}_ns" in columns for time in times)
+
+
+def of_directory(name: str, tap: int = 0, *, has_both: bool = False) -> str:
+    """Select list for a file of ``kdissect dissect``; `has_both`: of its kinds of times."""
+    times = [] if has_both else times_of(TABLES[name])
     changed = [with_zone(time) for time in times] + moved_ids(name, tap)
     added = [f'epoch_ns("{time}") AS "{time}_ns"' for time in times]
     added += [f'NULL::VARCHAR AS "{column}"' for column in tap_columns(name)]
