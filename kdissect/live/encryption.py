@@ -5,10 +5,10 @@ each tick, in turn.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
+from kdissect.live.turns import Turns
 from kdissect.streams.events import Connection
 from kdissect.tls.session_properties import SessionProperties
 
@@ -48,16 +48,15 @@ class EncryptionPoll:
 
     def __init__(self, sessions: Mapping[Connection, Session], polled: int = POLLED) -> None:
         self._sessions = sessions
-        self._polled = polled
+        self._turns = Turns(sessions, polled)
         # Reason and encrypted bytes of each open connection that is not decrypted.
         self._known: dict[Connection, tuple[str, int]] = {}
-        self._turn: Iterator[Connection] = iter(())
 
     def look(self, ended_bytes: int) -> Undecrypted:
         """Poll the next sessions; `ended_bytes` are those of connections that have ended."""
         for connection in [one for one in self._known if one not in self._sessions]:
             del self._known[connection]
-        for connection in self._next():
+        for connection in self._turns.next():
             session = self._sessions.get(connection)
             if session is not None:
                 self._note(connection, session.facts)
@@ -69,10 +68,3 @@ class EncryptionPoll:
             self._known[connection] = facts.undecrypted, sum(facts.encrypted_bytes)
         else:
             self._known.pop(connection, None)
-
-    def _next(self) -> list[Connection]:
-        turn = list(islice(self._turn, self._polled))
-        if len(turn) < self._polled:
-            self._turn = iter(list(self._sessions))
-            turn += islice(self._turn, self._polled - len(turn))
-        return list(dict.fromkeys(turn))

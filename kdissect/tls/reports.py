@@ -1,5 +1,6 @@
 """`Reports`: TLS problems of one connection, each kind once."""
 
+import re
 from typing import Final
 
 from kdissect.errors import Problem
@@ -19,6 +20,11 @@ ALERTS: Final = {
     110: "unsupported_extension", 112: "unrecognized_name", 116: "certificate_required",
     120: "no_application_protocol",
 }  # fmt: skip
+UNKNOWN_ALERT: Final = "unknown alert"
+# Message of the problem "tls-alert".
+TLS_ALERT: Final = re.compile(
+    r"the (?P<side>client|broker) ended TLS by the alert (?P<alert>[a-z_ ]+) \(\d+\)", re.ASCII
+)
 
 
 class Reports:
@@ -69,7 +75,7 @@ class Reports:
             return
         if content[0] == WARNING and not is_new:
             return
-        alert = f"{ALERTS.get(content[1], 'unknown alert')} ({content[1]})"
+        alert = f"{ALERTS.get(content[1], UNKNOWN_ALERT)} ({content[1]})"
         if is_client is not None:
             side = "client" if is_client else "broker"
             self.tell("tls-alert", f"the {side} ended TLS by the alert {alert}", mark)

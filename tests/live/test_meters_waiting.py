@@ -43,7 +43,7 @@ def test_a_request_waits_from_its_end_until_it_is_answered() -> None:
     (waits,) = waiting_after(talk).by_connection.values()
     # Handshake of three packets, then the request.
     sent = START_NS + 3 * STEP_NS
-    assert waits == Waits(1, sent, sent + MINIMUM_NS, 0)
+    assert waits == Waits(1, sent, sent + MINIMUM_NS, 0, ages=(0, 0, 1, 0))
     assert waiting_after(talk.broker(response("Produce", 7, 2))).by_connection == {}
 
 

@@ -35,7 +35,7 @@ from kdissect.sources.packet_source import Behind, Counts
 from kdissect.sources.recorded_source import RecordedSource
 from kdissect.tables.batches import ints_of
 from tests.cli.test_hostile_text import HARMFUL, harmful_in, texts
-from tests.live.made_rows import exchange, given, handed, many, partition, seconds, status
+from tests.live.made_rows import START, exchange, given, handed, many, partition, seconds, status
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = (
@@ -74,7 +74,7 @@ server.close()
 class Rows(Listener):
     """Keeps the rows of three tables as Python has them."""
 
-    tables = MetricsListener.tables
+    tables = frozenset({"exchanges", "partitions", "errors"})
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.tables}
@@ -387,6 +387,12 @@ def test_concurrent_scrapes_see_monotonic_counters_of_whole_ticks() -> None:
 
 def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
     metrics, _ = replayed(ROOT / "captures" / "quickstart.pcapng")
+    rows = [{"exchange_id": 1, "time": START, "group_id": "g", "event": "join", "generation": 1}]
+    alert = {"kind": "tls-alert", "message": "the client ended TLS by the alert unknown_ca (48)"}
+    given(metrics, handed({"exchanges": [exchange(1, throttle_ms=5)], "members": rows,
+                           "problems": [alert]}))  # fmt: skip
+    rows[0]["generation"] = 2
+    given(metrics, handed({"members": rows}))
     metrics.tick(status(1, shed={"records": 1}, problems={"late": 1}))
     with served(metrics) as server:
         text = page(server)
@@ -597,7 +603,12 @@ def test_dashboard_queries_only_exported_metrics() -> None:
         "kdissect_exchanges_total", "kdissect_errors_total", "kdissect_latency_seconds_bucket",
         "kdissect_message_bytes_total", "kdissect_topic_bytes_total", "kdissect_problems_total",
         "kdissect_packets_dropped_total", "kdissect_shed_total", "process_cpu_seconds_total",
-        "process_resident_memory_bytes",
+        "process_resident_memory_bytes", "kdissect_refused_connections_total",
+        "kdissect_reset_connections_total", "kdissect_retransmitted_segments_total",
+        "kdissect_zero_windows_total", "kdissect_authentication_failures_total",
+        "kdissect_tls_alerts_total", "kdissect_throttle_seconds_total",
+        "kdissect_group_generation_changes_total", "kdissect_waiting_requests_by_age",
+        "kdissect_payload_bytes_total", "kdissect_backlog_seconds",
     }  # fmt: skip
     assert wanted <= used
 

@@ -35,7 +35,7 @@ def no_rows(*types: np.dtype[Any]) -> list[np.ndarray[Any, Any]]:
 
 NO_EXCHANGES = ExchangeColumns(
     *no_rows(INT, INT, INT, CODE, CODE, CODE, np.dtype(np.int8), FLAG),
-    *no_rows(INT, INT, INT, CODE, CODE),
+    *no_rows(INT, INT, INT, CODE, CODE, CODE),
 )
 NO_TCP_EVENTS = TcpEventColumns(*no_rows(INT, INT, INT, INT, INT, FLAG))
 NO_TOPICS = TopicColumns(*no_rows(INT, CODE, INT, INT, FLAG))

@@ -10,16 +10,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.counting.columns import NONE
+from kdissect.live.counting.columns import NONE, OTHER
 from kdissect.live.counting.label_names import LabelNames
 from kdissect.live.counting.latency_groups import PRODUCES
-from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
+from kdissect.live.counting.time_buckets import MemberColumns, TimeBucket, Vocabulary
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL
 
 # Kafka 4.3 has 134 error codes.
 ERRORS: Final = 200
+EVENTS: Final = 16  # kinds of rows of `members`: there are eight
+UNKNOWN: Final = -1  # generation
 # Upper bounds in ns; larger values have a bucket too.
 BOUNDS_NS: Final = np.array(
     [
@@ -45,6 +47,35 @@ def api_names() -> LabelNames:
     return names
 
 
+class GroupCounts(NamedTuple):
+    """Counts by group: `events` of members by kind, `changes` of the generation, the highest one.
+
+    Members of the newer groups reach an epoch one after the other, so a lower one is no change.
+    """
+
+    events: Counts
+    changes: Counts
+    generation: Counts
+
+    def add(self, rows: MemberColumns) -> None:
+        """Add rows, in the order of the responses."""
+        named = rows.group != NONE
+        np.add.at(self.events, (rows.group[named], rows.event[named]), 1)
+        # Groups that share a label have no generation; nor does an error tell that of the group.
+        known = named & (rows.group != OTHER) & (rows.generation >= 0) & (rows.error == NONE)
+        columns = rows.group[known], rows.generation[known]
+        for group, generation in zip(*(column.tolist() for column in columns), strict=True):
+            before = int(self.generation[group])
+            if generation > before:
+                self.generation[group] = generation
+                self.changes[group] += before != UNKNOWN
+
+    def release(self, groups: list[int]) -> None:
+        """Forget groups."""
+        self.events[groups] = self.changes[groups] = 0
+        self.generation[groups] = UNKNOWN
+
+
 class Durations(NamedTuple):
     """Histograms by API: counts per bucket, not cumulative, and the sum in seconds."""
 
@@ -68,6 +99,9 @@ class Totals(NamedTuple):
     topic_errors: Counts
     topic_bytes: Counts
     topic_records: Counts
+    throttle_ms: Counts
+    throttled: Counts
+    groups: GroupCounts
     latency: Durations
     queue: Durations
     service: Durations
@@ -83,9 +117,12 @@ class Counters:
             LabelNames(labels),
             LabelNames(labels),
             LabelNames(ERRORS),
-            *(LabelNames(0) for _ in range(4)),
+            LabelNames(labels),
+            LabelNames(0),
+            LabelNames(EVENTS),
+            LabelNames(0),
         )
-        apis, clients, topics, errors = (names.limit + 2 for names in self.names[:4])
+        apis, clients, topics, errors, groups = (names.limit + 2 for names in self.names[:5])
         self.totals = Totals(
             zeros(len(OUTCOMES)),
             zeros(apis, clients, len(OUTCOMES)),
@@ -95,13 +132,18 @@ class Counters:
             zeros(topics, errors),
             zeros(topics, 2),
             zeros(topics, 2),
+            zeros(clients),
+            zeros(clients),
+            GroupCounts(
+                zeros(groups, EVENTS + 2), zeros(groups), np.full(groups, UNKNOWN, np.int64)
+            ),
             *(Durations(zeros(apis, len(BOUNDS_NS) + 1), np.zeros(apis)) for _ in range(4)),
         )
 
     def add(self, rows: TimeBucket) -> None:
         """Count the rows of a time bucket, whose codes are of `names`."""
         self._release()
-        for names in (self.names.clients, self.names.topics):
+        for names in self._reused():
             names.tick(rows.end_ns)
         totals = self.totals
         exchanges, errors, topics = rows.exchanges, rows.errors, rows.topics
@@ -119,17 +161,26 @@ class Counters:
         fetched = np.where(is_produced[api[topics.row]], 0, 1)
         np.add.at(totals.topic_bytes, (topics.topic, fetched), topics.bytes)
         np.add.at(totals.topic_records, (topics.topic, fetched), topics.records)
+        np.add.at(totals.throttle_ms, client, exchanges.throttle_ms.astype(np.int64))
+        np.add.at(totals.throttled, client[exchanges.throttle_ms > 0], 1)
+        totals.groups.add(rows.members)
         self._add_durations(rows)
+
+    def _reused(self) -> tuple[LabelNames, ...]:
+        """Names whose codes may stand for others after a while."""
+        return self.names.clients, self.names.topics, self.names.groups
 
     def _release(self) -> None:
         """Set the counts of names to 0 whose codes now stand for others."""
         totals, clients, topics = self.totals, self.names.clients, self.names.topics
         totals.exchanges[:, clients.released] = 0
         totals.message_bytes[:, clients.released] = 0
-        totals.client_errors[clients.released] = 0
+        for counts in (totals.client_errors, totals.throttle_ms, totals.throttled):
+            counts[clients.released] = 0
         for counts in (totals.topic_errors, totals.topic_bytes, totals.topic_records):
             counts[topics.released] = 0
-        for names in (clients, topics):
+        totals.groups.release(self.names.groups.released)
+        for names in self._reused():
             names.released.clear()
 
     def _add_durations(self, rows: TimeBucket) -> None:

@@ -58,6 +58,25 @@ METRICS: Final = (
         "records produced or fetched, as batch headers count them, without control records",
     ),
     Metric(
+        "kdissect_throttle_seconds", COUNTER, ("client",),
+        "throttle time that brokers stated in responses (quotas)",
+    ),
+    Metric("kdissect_throttled_exchanges", COUNTER, ("client",), "responses with throttle time"),
+    Metric(
+        "kdissect_group_events", COUNTER, ("group", "event"),
+        "events of group members, as in `members`: join, leave, sync, assign, heartbeat (answered "
+        "with an error), owned, subscribe, epoch",
+    ),
+    Metric(
+        "kdissect_group_generation_changes", COUNTER, ("group",),
+        "rebalances: new generations of classic groups, new epochs of the newer ones; those of "
+        "groups that share the label \"other\" are not known",
+    ),
+    Metric(
+        "kdissect_group_generation", GAUGE, ("group",),
+        "highest generation, or member epoch, that was seen",
+    ),
+    Metric(
         "kdissect_latency_seconds", HISTOGRAM, ("api",),
         "end of the request to the start of its response, where both were captured",
     ),
@@ -73,8 +92,38 @@ METRICS: Final = (
     Metric("kdissect_open_connections", GAUGE, (), "TCP connections that are open"),
     Metric("kdissect_ended_connections", COUNTER, (), "TCP connections that ended"),
     Metric(
+        "kdissect_refused_connections", COUNTER, (),
+        "connections whose SYN was answered by a reset: nothing listens on the port",
+    ),
+    Metric(
+        "kdissect_reset_connections", COUNTER, ("side",),
+        "other connections that ended by a reset, by the side that sent it: client, broker",
+    ),
+    Metric(
+        "kdissect_retransmitted_segments", COUNTER, ("side",),
+        "TCP segments that a side sent again: lost between it and the other one",
+    ),
+    Metric(
+        "kdissect_zero_windows", COUNTER, ("side",),
+        "TCP segments that announce a zero window: this side does not read what it gets",
+    ),
+    Metric("kdissect_zero_window_seconds", COUNTER, ("side",), "time with such a window"),
+    Metric(
+        "kdissect_authentication_failures", COUNTER, ("mechanism",),
+        "connections on which SASL failed: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, "
+        "OAUTHBEARER, other",
+    ),
+    Metric(
+        "kdissect_tls_alerts", COUNTER, ("side", "alert"),
+        "connections on which a side ended TLS by an alert that the capture can read",
+    ),
+    Metric(
         "kdissect_waiting_requests", GAUGE, (),
         "requests without an answer, on connections as they were asked last",
+    ),
+    Metric(
+        "kdissect_waiting_requests_by_age", GAUGE, ("age",),
+        "the same by how long they waited then: under 1s, 1s to 10s, 10s to 60s, over 60s",
     ),
     Metric(
         "kdissect_late_connections", GAUGE, (),
@@ -86,6 +135,10 @@ METRICS: Final = (
         "open TLS connections that are not decrypted, and why: what they say is not in any count",
     ),
     Metric("kdissect_undecrypted_bytes", COUNTER, (), "payload of TLS that was not decrypted"),
+    Metric(
+        "kdissect_payload_bytes", COUNTER, ("side",),
+        "captured TCP payload, encrypted or not, by the side that sent it",
+    ),
     Metric("kdissect_packets_received", COUNTER, (), "packets that passed the capture's filter"),
     Metric("kdissect_packets_dropped", COUNTER, (), "of those, packets the capturing host lost"),
     Metric("kdissect_packets", COUNTER, (), "packets that were dissected"),

@@ -34,7 +34,8 @@ from kdissect.live.counting.samples import (
     values_of,
 )
 from kdissect.live.counting.time_buckets import Vocabulary
-from kdissect.live.counting.waiting import Waiting
+from kdissect.live.counting.waiting import AGES, Waiting
+from kdissect.live.counting.wire_counts import WireCounts
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.tls.agreement import REASONS
 
@@ -62,13 +63,14 @@ class MetricsListener(Listener, Collector):
     Counts grow at each tick. `collect` may be called from any thread.
     """
 
-    tables = frozenset({"exchanges", "partitions", "errors"})
+    tables = frozenset({"exchanges", "partitions", "errors", "members"}) | WireCounts.TABLES
 
     def __init__(self, labels: int = LABELS) -> None:
         self._counters = Counters(labels)
         # A topic's id as a label would be replaced by its name, and take room for good.
         self._gathering = Gathering(self._counters.names, shows_ids=False)
         self._waiting = Waiting({}, {})
+        self._wire = WireCounts({})
         self._packets = 0
         self._packet_ns = -1
         self._growing = Growing()
@@ -78,10 +80,15 @@ class MetricsListener(Listener, Collector):
         self._first_pages = FirstPages(time.monotonic())
 
     def begin(self, watcher: LiveCapture) -> None:
-        self._waiting = Waiting(watcher.dissector.exchanges.states, watcher.names)
+        states = watcher.dissector.exchanges.states
+        self._waiting = Waiting(states, watcher.names)
+        self._wire = WireCounts(states)
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
-        self._gathering.take(table, batch)
+        if table in WireCounts.TABLES:
+            self._wire.take(table, batch)
+        else:
+            self._gathering.take(table, batch)
 
     def tick(self, status: Status) -> None:
         rows = self._gathering.take_bucket(0, status.now_ns, 0)
@@ -89,7 +96,7 @@ class MetricsListener(Listener, Collector):
         self._waiting.look(status.now_ns)
         values = self._status_values(status)
         names = self._counters.names
-        values |= label_counts(names)
+        values |= label_counts(names) | self._wire.values()
         with self._lock:
             self._counters.add(rows)
             self._values = values
@@ -140,6 +147,9 @@ class MetricsListener(Listener, Collector):
         late = [one for one in self._waiting.late.values() if one.waits.due_ns < status.now_ns]
         gauges["kdissect_late_connections"] = len(late)
         values: dict[str, Values] = {name: [((), value)] for name, value in gauges.items()}
+        values["kdissect_waiting_requests_by_age"] = [
+            ((age,), count) for (age, _), count in zip(AGES, self._waiting.ages, strict=True)
+        ]
         values["kdissect_undecrypted_connections"] = [
             ((reason,), status.undecrypted.reasons.get(reason, 0)) for reason in REASONS
         ]

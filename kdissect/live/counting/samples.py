@@ -11,6 +11,7 @@ from kdissect.live.counting.counters import (
     BOUNDS_NS,
     DIRECTIONS,
     TOPIC_DIRECTIONS,
+    UNKNOWN,
     Counts,
     Durations,
     Totals,
@@ -22,8 +23,9 @@ from kdissect.live.listener import Status
 Labels = tuple[str, ...]
 Values = list[tuple[Labels, float]]
 BOUNDS: Final = (*(f"{ns / 1e9:g}" for ns in BOUNDS_NS.tolist()), "+Inf")
+HISTOGRAMS: Final = ("latency", "queue", "service", "work")
 # Label names, and the vocabularies of their values.
-LABELLED: Final = ("api", "client", "topic", "error")
+LABELLED: Final = ("api", "client", "topic", "error", "group")
 
 
 class Distribution(NamedTuple):
@@ -50,6 +52,12 @@ def counted(counts: Counts, *names: Sequence[str]) -> Values:
     ]
 
 
+def known(values: Counts, names: Sequence[str]) -> Values:
+    """Values that are not UNKNOWN, with the names of their indices."""
+    places = np.flatnonzero(values != UNKNOWN).tolist()
+    return [((names[place],), int(values[place])) for place in places]
+
+
 def total(counts: Counts) -> Values:
     """The sum of all counts, without labels."""
     return [((), int(counts.sum()))]
@@ -67,14 +75,16 @@ def histograms_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, li
     """Histograms, by metric name."""
     apis = names.apis.texts
     return {
-        f"kdissect_{name}_seconds": list(distributions(durations, apis))
-        for name, durations in zip(Totals._fields[8:], totals[8:], strict=True)
+        f"kdissect_{name}_seconds": list(distributions(getattr(totals, name), apis))
+        for name in HISTOGRAMS
     }
 
 
 def values_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, Values]:
     """Counts of exchanges, by metric name."""
-    apis, clients, topics, errors = (of.texts for of in names[:4])
+    apis, clients, topics, errors, groups = (of.texts for of in names[: len(LABELLED)])
+    seconds = totals.throttle_ms / 1e3
+    of_groups = totals.groups
     return {
         "kdissect_all_exchanges": total(totals.outcomes),
         "kdissect_all_unanswered": total(totals.outcomes[UNANSWERED]),
@@ -86,6 +96,11 @@ def values_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, Values
         "kdissect_topic_errors": counted(totals.topic_errors, topics, errors),
         "kdissect_topic_bytes": counted(totals.topic_bytes, topics, TOPIC_DIRECTIONS),
         "kdissect_topic_records": counted(totals.topic_records, topics, TOPIC_DIRECTIONS),
+        "kdissect_throttle_seconds": counted(seconds, clients),
+        "kdissect_throttled_exchanges": counted(totals.throttled, clients),
+        "kdissect_group_events": counted(of_groups.events, groups, names.events.texts),
+        "kdissect_group_generation_changes": counted(of_groups.changes, groups),
+        "kdissect_group_generation": known(of_groups.generation, groups),
     }
 
 
@@ -99,7 +114,9 @@ def label_counts(names: Vocabulary[LabelNames]) -> dict[str, Values]:
 
 def labelled(names: Vocabulary[LabelNames], count: Any) -> Values:
     """Result of `count` for the names of each label."""
-    return [((label,), count(of)) for label, of in zip(LABELLED, names[:4], strict=True)]
+    return [
+        ((label,), count(of)) for label, of in zip(LABELLED, names[: len(LABELLED)], strict=True)
+    ]
 
 
 class Growing:

@@ -25,7 +25,7 @@ from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import ints_of
 from kdissect.tables.matrices import Ints
 
-Bytes32 = np.ndarray[Any, np.dtype[np.int32]]
+Ints32 = np.ndarray[Any, np.dtype[np.int32]]
 Outcomes = np.ndarray[Any, np.dtype[np.int8]]
 
 
@@ -46,7 +46,7 @@ class Vocabulary(NamedTuple, Generic[Each]):
 
 
 class ExchangeColumns(NamedTuple):
-    """Rows of `exchanges`: 68 bytes each. Missing values of `latency` and `wait` are NULL."""
+    """Rows of `exchanges`: 72 bytes each. Missing values of `latency` and `wait` are NULL."""
 
     time: Ints  # of the request, or of the response without a request
     exchange_id: Ints
@@ -59,8 +59,9 @@ class ExchangeColumns(NamedTuple):
     latency: Ints
     queue: Ints
     wait: Ints
-    request_size: Bytes32
-    response_size: Bytes32
+    request_size: Ints32
+    response_size: Ints32
+    throttle_ms: Ints32
 
 
 class TcpEventColumns(NamedTuple):
@@ -170,6 +171,7 @@ def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Exchang
         ints_of(batch["wait_ns"]),
         or_zero(ints_of(batch["request_size"])).astype(np.int32),
         or_zero(ints_of(batch["response_size"])).astype(np.int32),
+        np.maximum(or_zero(ints_of(batch["throttle_ms"])), 0).astype(np.int32),
     )
 
 

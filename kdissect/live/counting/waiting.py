@@ -5,10 +5,12 @@ is polled, in turn, and also those found waiting before. Connections of protocol
 are not polled.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from kdissect.capture.packet import SECOND_NS
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import (
     API_FETCH,
@@ -27,6 +29,8 @@ from kdissect.tables.row_buffers import address_text
 ASKED: Final = 2_000
 # Of overdue connections, the oldest are polled again at every tick, with more details.
 KEPT: Final = 500
+# Labels of ages, and the least age in seconds.
+AGES: Final = (("under 1s", 0), ("1s to 10s", 1), ("10s to 60s", 10), ("over 60s", 60))
 TOPICS: Final = 100  # topics reported per request
 MS: Final = 1_000_000
 # A rebalance takes as long as the members' poll intervals allow; brokers' default is a minute.
@@ -37,7 +41,7 @@ class Waits(NamedTuple):
     """Waiting requests of a connection: their number, and `since_ns` of the oldest.
 
     It is overdue after `due_ns`, not before: a fetch asks the broker to wait, and each API takes
-    its time, see `Grace`.
+    its time, see `Grace`. `ages` is how many of them waited for how long at the poll, see `AGES`.
     """
 
     waiting: int
@@ -45,6 +49,7 @@ class Waits(NamedTuple):
     due_ns: int
     api_key: int
     vendor: int = 0
+    ages: tuple[int, ...] = ()
 
     @property
     def api(self) -> str:
@@ -77,6 +82,7 @@ class Waiting:
         self.by_connection: dict[int, Waits] = {}
         self.late: Mapping[int, Late] = {}
         self.count = 0
+        self.ages = [0] * len(AGES)
         self.grace = Grace()
         self._states = states
         self._topics = topics
@@ -93,9 +99,11 @@ class Waiting:
                 continue
             oldest = state.pending[state.pending_head]
             waits = waits_of(oldest, len(state.pending) - state.pending_head)
-            waits = waits._replace(due_ns=waits.due_ns + self.grace.of(waits.api))
+            due_ns = waits.due_ns + self.grace.of(waits.api)
+            ages = ages_of(state.pending, state.pending_head, now_ns)
+            waits = waits._replace(due_ns=due_ns, ages=ages)
             self.by_connection[connection_id] = waits
-            self.count += waits.waiting
+            self._count(waits, 1)
             if waits.due_ns < now_ns or waits_for_group(oldest):
                 late[connection_id] = self._late(oldest, waits)
         if len(late) > KEPT:
@@ -106,7 +114,11 @@ class Waiting:
     def _forget(self, connection_id: int) -> None:
         waits = self.by_connection.pop(connection_id, None)
         if waits is not None:
-            self.count -= waits.waiting
+            self._count(waits, -1)
+
+    def _count(self, waits: Waits, sign: int) -> None:
+        self.count += sign * waits.waiting
+        self.ages = [sum_ + sign * one for sum_, one in zip(self.ages, waits.ages, strict=True)]
 
     def _next(self) -> list[int]:
         turn = list(islice(self._turn, self._asked))
@@ -127,9 +139,25 @@ class Waiting:
         return Late(waits, oldest.client_id or "", oldest.asked.group_id, tuple(topics))
 
 
+def since_ns(request: Exchange) -> int:
+    """Time since which a request waits."""
+    return request.request_end if request.request_end != NULL else request.request_start
+
+
+def ages_of(pending: Sequence[Exchange], head: int, now_ns: int) -> tuple[int, ...]:
+    """How many requests from `head` on wait for how long; they are in order of time."""
+    last = len(pending)
+    counts = []
+    for _, seconds in AGES[:0:-1]:
+        at = bisect_right(pending, now_ns - seconds * SECOND_NS, head, last, key=since_ns)
+        counts.append(at - head)
+        head = at
+    return (*(last - head, *counts[::-1]),)
+
+
 def waits_of(oldest: Exchange, count: int) -> Waits:
     """Summary for any connection with `count` waiting requests, without grace."""
-    since = oldest.request_end if oldest.request_end != NULL else oldest.request_start
+    since = since_ns(oldest)
     return Waits(count, since, since + allowed_ns(oldest), oldest.api_key, oldest.vendor)
 
 
