@@ -38,6 +38,7 @@ HEAT_LIMIT: Final = 300_000
 NAME_LENGTH: Final = 200
 SENTENCE_LENGTH: Final = 2_000
 LISTS: Final = ("findings", "evidence", "sequences", "bands")
+ALONE: Final = "alone"  # in the data of a page with one plot
 RENEWED: Final = "renewed"  # in the data of a served page
 SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences about what was cut
 # In a script element only "<" could end the data; the others are for old parsers.
@@ -77,7 +78,10 @@ def policy(scripts: list[str], style: str, is_served: bool = False) -> str:
 
 def fitting(content: dict[str, Any]) -> str:
     """The data as JSON for a script element, with shorter lists where it would be too large."""
+    alone = content.get(ALONE)
     content = _safe(content)
+    if alone is not None:
+        content[ALONE] = alone  # the caller's own option, of any length
     if "heat" in content:
         content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
     lists = {f"rows of {one['title']}": one["rows"] for one in content["tables"]}

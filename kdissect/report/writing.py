@@ -26,6 +26,15 @@ from kdissect.system.confined import replacing
 ANONYMOUS: Final = "capture"  # in place of names of files
 
 
+class Gathered(NamedTuple):
+    """What a page is made of."""
+
+    title: str
+    content: dict[str, Any]
+    summary: Summary
+    findings: list[Finding]
+
+
 class Report(NamedTuple):
     """A page, and what it is about."""
 
@@ -44,6 +53,18 @@ class Report(NamedTuple):
 
 
 def make_report(
+    source: Source | Sequence[Source], *, more: Mapping[str, Any] | None = None, **options: Any
+) -> Report:
+    """The report about captures or datasets.
+
+    `options` are those of `gather`; `more` is added to the page's data.
+    """
+    found = gather(source, **options)
+    html = page(found.title, {**found.content, **(more or {})})
+    return Report(html, found.summary, found.findings)
+
+
+def gather(
     source: Source | Sequence[Source],
     *,
     title: str = "",
@@ -55,13 +76,12 @@ def make_report(
     pool: WorkerPool | None = None,
     reading: dict[str, Any] | None = None,
     day: Day | None = None,
-    more: Mapping[str, Any] | None = None,
-) -> Report:
-    """The report about captures or datasets.
+) -> Gathered:
+    """The data of a page about captures or datasets, in one pass.
 
     `files` and `words`, options of reading, are those of the commands that the page shows.
     `asks_all` runs all queries; `pseudonyms` replace addresses and names; `reading` are keywords
-    of `Options`. With `day` it is about that day of the source; `more` is added to the page's data.
+    of `Options`. With `day` it is about that day of the source.
     """
     if pseudonyms is not None:
         title, files, words = ANONYMOUS, [ANONYMOUS], []
@@ -80,7 +100,7 @@ def make_report(
         content = page_data(kept.kept, summary, found, document, happened)
         if kept.trouble:
             content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
-    return Report(page(title, {**content, **(more or {})}), summary, found)
+    return Gathered(title, content, summary, found)
 
 
 def write_report(

@@ -39,10 +39,13 @@ function area(from, to, name, itemStyle) {
   return [{ xAxis: from, name, itemStyle, label: { show: false } }, { xAxis: to }];
 }
 
-/** Areas of problems and warnings with a time, of rebalances and failovers, and of loss. */
-function areas() {
+/** Areas of problems and warnings with a time, of rebalances and failovers, and of loss. Outlines hide no cell of a heat map. */
+function areas(isOutlined = false) {
   const found = lostRanges().map(({ from, to }) => area(from, to, "missing in the capture", { color: colour("quiet"), opacity: 0.25 }));
-  for (const band of data.bands) found.push(area(band.from_ms, band.to_ms, band.kind, { color: seriesColour(band.kind), opacity: 0.2 }));
+  for (const band of data.bands) {
+    const tint = seriesColour(band.kind);
+    found.push(area(band.from_ms, band.to_ms, band.kind, isOutlined ? { color: "transparent", borderColor: tint, borderWidth: 1, borderType: "dashed" } : { color: tint, opacity: 0.2 }));
+  }
   for (const finding of data.findings) {
     if (finding.severity === "notice" || !finding.first_time) continue;
     const [from, to] = rangeOf(finding);

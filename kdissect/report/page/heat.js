@@ -39,7 +39,7 @@ function heatOption() {
       { type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
       { type: "slider", bottom: 6, height: 18, filterMode: "none", labelFormatter: (/** @type {number} */ ms) => clock(ms).slice(11), textStyle: { color: colour("quiet") } },
     ],
-    series: [{ type: "custom", name: "exchanges", renderItem: heatCell, data: cells, encode: { x: 0, y: 1 }, clip: true, markArea: { silent: true, data: areas() } }],
+    series: [{ type: "custom", name: "exchanges", renderItem: heatCell, data: cells, encode: { x: 0, y: 1 }, clip: true, markArea: { silent: true, data: areas(true) } }],
   };
 }
 
@@ -90,6 +90,14 @@ function chooseHeat(which, parts, draw) {
   heat.map = data.heat.maps[Number(/** @type {HTMLSelectElement} */ (which).value)];
   heat.part = /** @type {HTMLSelectElement} */ (parts).value;
   draw();
+}
+
+/** @param {string} part of latency to show */
+function heatPart(part) {
+  const parts = byId("heat-choice").querySelectorAll("select")[1];
+  if (!parts) return;
+  parts.value = part;
+  parts.dispatchEvent(new Event("change"));
 }
 
 /** @param {string} by @param {string[]} names show the heat map of the first of these that has one */

@@ -25,13 +25,32 @@ function startFolded() {
   byId("folded").append(...said.map((/** @type {string} */ one) => element("li", {}, one)));
 }
 
-startTotals();
-startFindings();
-startTime();
-startHeat();
-startTables();
-startNetwork();
-startFolded();
+/** One plot alone, as a notebook shows it; `option` is merged into its own. */
+function startAlone() {
+  document.body.classList.add("alone");
+  byId(data.alone.section).classList.add("chosen");
+  /** @type {Record<string, [() => void, string]>} */
+  const starts = { time: [startTime, "time-plot"], latency: [startHeat, "heat-plot"], network: [startNetwork, "network-plot"] };
+  const [start, id] = starts[data.alone.section];
+  start();
+  const { by, name, part, option } = data.alone;
+  if (by) heatOf(by, [name]);
+  if (part) heatPart(part);
+  drawings.push(() => echarts.getInstanceByDom(byId(id))?.setOption(option));
+}
+
+function startAll() {
+  startTotals();
+  startFindings();
+  startTime();
+  startHeat();
+  startTables();
+  startNetwork();
+  startFolded();
+}
+
+if (data.alone) startAlone();
+else startAll();
 startTheme();
 startPrinting();
 startRenewing();
