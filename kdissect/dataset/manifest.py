@@ -16,8 +16,9 @@ import json
 import os
 import re
 import uuid
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from kdissect.dataset.entries import OWN, Manifest, state_tap, table_place
@@ -78,6 +79,9 @@ class Dataset:
         manifest.run = self.manifest.run + 1
         manifest_bytes(manifest, str(self.directory))
         content = {"manifest": manifest.to_json(), "moved": moved, "removed": removed}
+        with self._own.inside(self._run) as made:
+            for name in moved:
+                made.sync(name)
         self._own.write(joined(self._run, COMMIT), as_bytes(content), is_synced=True)
         self._apply(self._run)
 
@@ -115,6 +119,8 @@ class Dataset:
             with self._own.inside(run) as made:
                 for moved in commit.moved:
                     made.move(moved, self._below)
+            for directory in directories_of(commit.moved):
+                self._below.sync_names(directory)
             for removed in commit.removed:
                 self._below.remove(removed)
             content = manifest_bytes(commit.manifest, str(self.directory))
@@ -160,6 +166,12 @@ class Commit:
 def files_in(value: Any) -> list[str]:
     """Check a list of table and state file names; raises DatasetError."""
     return [checked_file(one) for one in strict_json.items(value, "a list of files")]
+
+
+def directories_of(files: Iterable[str]) -> list[str]:
+    """Directories of these files, and those above, "" for the root; inner ones first."""
+    found = {str(parent) for file in files for parent in PurePosixPath(file).parents}
+    return sorted(("" if one == "." else one for one in found), reverse=True)
 
 
 def checked_file(name: Any) -> str:

@@ -1,6 +1,9 @@
 """Planning of a run: captures that are not in the dataset yet → splits of taps."""
 
+import errno
 import hashlib
+import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -76,8 +79,10 @@ def inspect_capture(
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 of a file's content."""
-    with path.open("rb", buffering=0) as file:
+    """sha256 of a regular file's content; OSError for others, which may block or never end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

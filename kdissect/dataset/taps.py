@@ -126,6 +126,8 @@ def compiled(pattern: str) -> "re.Pattern[str]":
 @lru_cache(maxsize=LOOKED_AT)
 def first_time_of(path: str, size: int, modified_ns: int) -> int:  # noqa: ARG001  # its identity
     """Time of the first packet; raises CaptureError if there is nothing to read."""
+    if not is_uri(path) and Path(path).exists() and not Path(path).is_file():
+        raise CaptureError(f"{path}: not a regular file")  # a FIFO would block, a device never end
     if not size:
         raise CaptureError(f"{path}: empty file")
     return first_time_in(path) if is_uri(path) else chains([path])[0].first_time_ns

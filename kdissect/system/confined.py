@@ -167,6 +167,19 @@ class Below:
         with self._parent(name) as (source, last), to._parent(name) as (destination, _):
             os.replace(last, last, src_dir_fd=source, dst_dir_fd=destination)
 
+    def sync(self, name: str) -> None:
+        """Sync a regular file to disk."""
+        file = self.open_file(name)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def sync_names(self, name: str) -> None:
+        """Sync the names in a directory to disk; "" is this one."""
+        with self._opened(name) as directory:
+            os.fsync(directory)
+
     def rename(self, name: str, new: str) -> None:
         """Rename a file or a directory within its directory, if the new name is free."""
         with self._parent(name) as (directory, last):

@@ -335,3 +335,32 @@ def test_all_rows_of_an_exchange_are_of_the_day_on_which_its_capture_begins(tmp_
                 days.setdefault(row["exchange_id"], set()).add(date)
     assert set().union(*days.values()) == {first_day, next_day}
     assert {len(dates) for dates in days.values()} == {1}
+
+
+def test_files_are_on_disk_before_the_commit_that_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=5)
+    dataset = tmp_path / "dataset"
+    synced: list[int] = []
+    committed: dict[str, set[int]] = {}
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    def noted_replace(old: str, new: str, **places: int) -> None:
+        committed[new] = set(synced)
+        replace(old, new, **places)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    dissect(None, paths, dataset)
+    rows = list(dataset.glob("*/date=*/tap=*/*.parquet"))
+    states = list(dataset.glob("_kdissect/states/*/*.state"))
+    files = {one.stat().st_ino for one in [*rows, *states]}
+    assert rows and states
+    assert files <= committed["commit.json"]
+    above = {one.parent.stat().st_ino for one in rows} | {dataset.stat().st_ino}
+    assert above <= committed["manifest.json"]

@@ -1,10 +1,14 @@
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from kdissect.dataset.taps import Broken, find_taps
 from kdissect.errors import KdissectError
+from kdissect.spark.pipeline import dissect
 from tests.capture.writers import START_NS, Captured, make_pcap
+from tests.spark.rotated import manifest_of
 
 
 def write(path: Path, hour: int) -> str:
@@ -98,6 +102,22 @@ def test_unreadable_files_are_reported_and_others_are_found(tmp_path: Path) -> N
     assert [one.path for one in find_taps([str(tmp_path / "README")]).broken] == [
         str(tmp_path / "README")
     ]
+
+
+def test_pipes_devices_and_sockets_are_reported_and_never_read(tmp_path: Path) -> None:
+    good = write(tmp_path / "a.pcap0", 0)
+    (tmp_path / "b.pcap0").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "c.pcap0")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "d.pcap0"))
+    outcome = dissect(None, [str(tmp_path / "*")], tmp_path / "dataset")
+    assert (outcome.captures, len(outcome.broken)) == (1, 3)
+    entries = sorted(manifest_of(tmp_path / "dataset").broken, key=lambda one: one.path)
+    named = [str(tmp_path / f"{name}.pcap0") for name in "bcd"]
+    assert [(one.path, one.message) for one in entries] == [
+        (path, f"{path}: not a regular file") for path in named
+    ]
+    assert [tap.paths for tap in find_taps([str(tmp_path / "*.pcap0")]).taps] == [(good,)]
 
 
 def test_nothing_to_be_found_is_an_error(tmp_path: Path) -> None:
