@@ -80,7 +80,11 @@ def inspect_capture(
 
 def sha256_of(path: Path) -> str:
     """sha256 of a regular file's content; OSError for others, which may block or never end."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:  # noqa: PTH123
+
+    def opened(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    with open(path, "rb", buffering=0, opener=opened) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -360,7 +360,8 @@ def test_files_are_on_disk_before_the_commit_that_names_them(
     rows = list(dataset.glob("*/date=*/tap=*/*.parquet"))
     states = list(dataset.glob("_kdissect/states/*/*.state"))
     files = {one.stat().st_ino for one in [*rows, *states]}
-    assert rows and states
+    assert rows
+    assert states
     assert files <= committed["commit.json"]
     above = {one.parent.stat().st_ino for one in rows} | {dataset.stat().st_ino}
     assert above <= committed["manifest.json"]
