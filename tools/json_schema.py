@@ -269,7 +269,13 @@ SUMMARY: Final = {
 SNAPSHOT: Final = {
     "type": "object",
     "required": ["time_ns", "window_s", "apis", "clients", "packets", "exchanges"],
-    "properties": {"time_ns": WHOLE, "window_s": {"type": "number"}, "packets": COUNT},
+    "properties": {
+        "time_ns": WHOLE,
+        "window_s": {"type": "number"},
+        "packets": COUNT,
+        "findings": {"type": "array", "items": {"type": "object"}},
+        "finding_events": {"type": "array", "items": {"type": "object"}},
+    },
 }
 OUTCOME: Final = {
     "type": "object",

@@ -18,6 +18,7 @@ from kdissect.cli.live_options import (
     rotation_of,
     seconds_of,
     topic_names,
+    window_of,
 )
 from kdissect.cli.program import ANSWERED
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -118,6 +119,14 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     metavar="TIME",
     help="Interval of the printed lines.  [default: 5s]",
 )
+@click.option(
+    "--findings",
+    "findings_s",
+    callback=parsed_by(window_of),
+    metavar="TIME",
+    help="Report findings over a sliding window of that time, like 5m: when they begin, get worse, "
+    "and are over.",
+)
 @click.option("--json", "is_json", is_flag=True, help="Print lines as JSON, also with -o.")
 @options.decoding
 def command(
@@ -157,6 +166,8 @@ def command(
     modules = ["kdissect.cli.live_run"]
     if metrics is not None:
         modules += ["kdissect.live.counting.metrics", "kdissect.live.metrics_server"]
+    if rest["findings_s"] is not None:
+        modules += ["kdissect.api.live_findings", "kdissect.rules.planned"]
     needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user, log_directories)
     with opened(needs) as had:
         from kdissect.cli.live_run import Plan, run

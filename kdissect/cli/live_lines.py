@@ -18,8 +18,11 @@ from kdissect.text import human
 from kdissect.text.escape import escaped, json_safe
 
 if TYPE_CHECKING:
+    from kdissect.api.finding_states import FindingEvent
     from kdissect.live.counting.snapshot import Snapshot
 
+OVER: Final = "over"  # event of a finding
+CLOCK: Final = slice(11, 19)
 MAX_NAMES: Final = 5  # limit of names listed
 
 
@@ -81,6 +84,14 @@ class Deadline(Listener):
 def tell(text: str) -> None:
     """Print a message on stderr."""
     click.echo(f"kdissect: {escaped(text)}", err=True)
+
+
+def tell_finding(event: "FindingEvent") -> None:
+    """Print a finding that began, got worse, or is over, on stderr."""
+    finding = event.finding
+    clock = human.time(event.time_ns)[CLOCK]
+    text = "" if event.event == OVER else f": {finding.text}"
+    tell(f"{clock} {event.event}: {event.severity} {finding.id}{text}")
 
 
 def tell_begin(asked: Asked, options: Options) -> None:

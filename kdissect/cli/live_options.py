@@ -17,6 +17,7 @@ SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
 SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.ASCII)
 ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]*)):(\d{1,5})", re.ASCII)
+LEAST_WINDOW_S: Final = 10
 LOOPBACK: Final = "127.0.0.1"
 WAYS: Final = ("auto", "ring", "scapy")
 SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
@@ -47,6 +48,14 @@ def seconds_of(text: str) -> float:
     if match is None or float(match[1]) == 0:
         raise ValueError(f"{text!r} is no duration; write it like 30s, 10m, 1h or 2d")
     return float(match[1]) * DURATIONS[match[2]]
+
+
+def window_of(text: str) -> float:
+    """A duration of ten seconds or more; raises ValueError."""
+    seconds = seconds_of(text)
+    if seconds < LEAST_WINDOW_S:
+        raise ValueError(f"{text!r} is too short; {LEAST_WINDOW_S} s is the least")
+    return seconds
 
 
 def bytes_of(text: str) -> int:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.documents import head
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
-from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
+from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end, tell_finding
 from kdissect.cli.live_options import Rotation
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
@@ -46,6 +47,7 @@ class Plan:
     duration_s: float | None = None
     every_s: float = 5.0
     is_json: bool = False
+    findings_s: float | None = None
 
     @property
     def has_lines(self) -> bool:
@@ -60,6 +62,7 @@ class Parts:
         self.listeners: list[Listener] = []
         self.files: Any = None
         self.metrics: Any = None
+        self.findings: Any = None
         if opened.notifier.is_heard:
             self.listeners.append(ServiceListener(opened.notifier))
         if opened.topic_names is not None:
@@ -67,11 +70,16 @@ class Parts:
         if plan.directory is not None:
             self.files = make_files(plan, plan.directory)
             self.listeners.append(self.files)
+        if plan.findings_s is not None:
+            self.findings = make_findings(plan, plan.findings_s)
+            self.listeners.append(self.findings)
         if opened.bound is not None:
             self.metrics = make_metrics(plan.labels)
+            if self.findings is not None:
+                self.metrics.findings = self.findings.labels
             self.listeners.append(self.metrics)
         if plan.has_lines:
-            self.listeners += make_lines(plan)
+            self.listeners += make_lines(plan, self.findings)
         if plan.duration_s is not None:
             self.listeners.append(Deadline(plan.duration_s))
         if opened.dropped is not None:
@@ -170,17 +178,28 @@ def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
     return serve_at(bound, metrics)
 
 
-def versioned(snapshot: "Snapshot") -> dict[str, Any]:
-    """A snapshot as a JSON document."""
+def make_findings(plan: Plan, window_s: float) -> Listener:
+    """Findings while packets come: as lines on stderr, or in the JSON documents."""
+    from kdissect.api.live_findings import LiveFindings
+
+    say = (lambda _: None) if plan.is_json else tell_finding
+    findings: Listener = LiveFindings(window_s, say, is_waiting=not plan.asked.is_live)
+    return findings
+
+
+def versioned(snapshot: "Snapshot", findings: Any) -> dict[str, Any]:
+    """A snapshot as a JSON document, with the findings if they were asked for."""
     from kdissect.live.counting.lines import json_of
 
-    return {**head("live"), **json_of(snapshot)}
+    more = {} if findings is None else findings.take_data()
+    return {**head("live"), **json_of(snapshot), **more}
 
 
-def make_lines(plan: Plan) -> list[Listener]:
+def make_lines(plan: Plan, findings: Any) -> list[Listener]:
     """Lines on stdout, and the meters they show."""
     from kdissect.live.counting.lines import line_of
     from kdissect.live.counting.meters import Meters
 
     meters = Meters()
-    return [meters, Lines(meters, plan.every_s, versioned if plan.is_json else line_of)]
+    text_of = partial(versioned, findings=findings) if plan.is_json else line_of
+    return [meters, Lines(meters, plan.every_s, text_of)]

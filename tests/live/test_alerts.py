@@ -19,7 +19,7 @@ HEALTHY = (
 QUIET = {
     "Error codes", "Without an answer", "Errors by API", "Errors by client", "Errors by topic",
     "Problems", "Not made", "Topics by bytes produced", "Topics by bytes fetched",
-    "Topics by records", "Throttle time by client", "Rebalances by group",
+    "Topics by records", "Throttle time by client", "Rebalances by group", "Findings",
 }  # fmt: skip
 
 

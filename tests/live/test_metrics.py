@@ -393,6 +393,7 @@ def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
                            "problems": [alert]}))  # fmt: skip
     rows[0]["generation"] = 2
     given(metrics, handed({"members": rows}))
+    metrics.findings = lambda: [("broker-slow", "problem")]
     metrics.tick(status(1, shed={"records": 1}, problems={"late": 1}))
     with served(metrics) as server:
         text = page(server)

@@ -139,6 +139,10 @@ METRICS: Final = (
         "kdissect_payload_bytes", COUNTER, ("side",),
         "captured TCP payload, encrypted or not, by the side that sent it",
     ),
+    Metric(
+        "kdissect_findings", GAUGE, ("id", "severity"),
+        "with --findings, findings that have begun and are not over: 0 again when they are",
+    ),
     Metric("kdissect_packets_received", COUNTER, (), "packets that passed the capture's filter"),
     Metric("kdissect_packets_dropped", COUNTER, (), "of those, packets the capturing host lost"),
     Metric("kdissect_packets", COUNTER, (), "packets that were dissected"),

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -76,6 +77,9 @@ class MetricsListener(Listener, Collector):
         self._growing = Growing()
         self._values: dict[str, Values] = {}
         self._names = Vocabulary(*(each.now() for each in self._counters.names))
+        # Id and severity of each current finding, where they are computed.
+        self.findings: Callable[[], Sequence[tuple[str, str]]] = tuple
+        self._seen_findings: dict[tuple[str, str], None] = {}
         self._lock = threading.Lock()
         self._first_pages = FirstPages(time.monotonic())
 
@@ -97,6 +101,7 @@ class MetricsListener(Listener, Collector):
         values = self._status_values(status)
         names = self._counters.names
         values |= label_counts(names) | self._wire.values()
+        values["kdissect_findings"] = self._finding_values()
         with self._lock:
             self._counters.add(rows)
             self._values = values
@@ -138,6 +143,12 @@ class MetricsListener(Listener, Collector):
             name: [empty(one) if (name, one.labels) in new else one for one in some]
             for name, some in distributions.items()
         }
+
+    def _finding_values(self) -> Values:
+        """The number of current findings; 0 of those that are over."""
+        counts = Counter(self.findings())
+        self._seen_findings |= dict.fromkeys(counts)
+        return [(labels, counts[labels]) for labels in self._seen_findings]
 
     def _status_values(self, status: Status) -> dict[str, Values]:
         if status.balance.packets > self._packets:

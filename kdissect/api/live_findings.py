@@ -1,0 +1,155 @@
+"""`LiveFindings`: findings of a live capture over a sliding window, as events.
+
+take ──▶ FindingWindow ──every few seconds──▶ rules ──▶ FindingStates ──▶ events
+(reads packets)                            (a thread)   (reads packets)
+"""
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.api.finding_states import FindingEvent, FindingStates, State, current_data
+from kdissect.api.finding_window import Captured, FindingWindow
+from kdissect.api.summary_pass import TABLES_OF_RULES, SummaryPage
+from kdissect.capture.packet import SECOND_NS
+from kdissect.errors import Problem
+from kdissect.live.listener import Listener, LiveCapture, Status
+from kdissect.rules.compiled_sql import WINDOW_MS, columns_needed, plans
+from kdissect.rules.finding import Finding
+
+# Rows of all tables, of some 500 bytes each with all columns.
+KEPT_ROWS: Final = 100_000
+# The rules run this often in a window, but not more than once in so many seconds.
+TIMES: Final = 10
+LEAST_S: Final = 1.0
+MOST_S: Final = 30.0
+IN_MEMORY: Final = 1 << 62  # bytes of a page that is not to use files: the rows are bounded
+EVENTS: Final = 1_000  # that were not taken
+# Read on import, as a process without privileges may not be permitted to read them later.
+PRELOADED: Final = (columns_needed(), plans(WINDOW_MS))
+Answer = tuple[int, list[Finding] | Exception]
+
+
+class LiveFindings(Listener):
+    """Judges the last `window_s` seconds, about ten times in that time, by the packets' clock.
+
+    In a thread, unless `is_waiting`: then packets wait for it, as in a replay. `say` is called with
+    each event. While load is shed nothing is judged: rows are missing.
+    """
+
+    tables = frozenset(TABLES_OF_RULES)
+
+    def __init__(
+        self,
+        window_s: float,
+        say: Callable[[FindingEvent], None] = lambda _: None,
+        is_waiting: bool = False,
+        kept_rows: int = KEPT_ROWS,
+    ) -> None:
+        self._window = FindingWindow(round(window_s * SECOND_NS), kept_rows)
+        self._every_ns = round(min(max(window_s / TIMES, LEAST_S), MOST_S) * SECOND_NS)
+        self._due_ns = -1
+        self._say = say
+        self._is_waiting = is_waiting
+        self._states = FindingStates()
+        self._events: deque[FindingEvent] = deque(maxlen=EVENTS)
+        self._jobs: queue.SimpleQueue[Captured | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._is_busy = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def current(self) -> list[State]:
+        """Findings that have begun and are not over, the worst first."""
+        return self._states.current
+
+    def labels(self) -> list[tuple[str, str]]:
+        """Id and severity of each of them."""
+        return [(state.finding.id, state.severity) for state in self.current]
+
+    def take_data(self) -> dict[str, Any]:
+        """Current findings, and the events since the last call, as JSON data."""
+        events = [self._events.popleft().data() for _ in range(len(self._events))]
+        now = [current_data(one.finding, one.severity, one.since_ns) for one in self.current]
+        return {"findings": now, "finding_events": events}
+
+    def begin(self, watcher: LiveCapture) -> None:
+        self._watcher = watcher
+        if not self._is_waiting:
+            self._thread = threading.Thread(target=self._work, name="findings", daemon=True)
+            self._thread.start()
+
+    def take(self, table: str, batch: pa.RecordBatch) -> None:
+        self._window.take(table, batch)
+
+    def tick(self, status: Status) -> None:
+        self._window.tick(status.now_ns)
+        self._receive()
+        if self._due_ns < 0:
+            self._due_ns = status.now_ns + self._every_ns
+        if status.now_ns < self._due_ns or self._is_busy or status.level:
+            return
+        self._due_ns = status.now_ns + self._every_ns
+        self._judge(self._captured())
+
+    def finish(self, status: Status) -> None:
+        """Judge the last window here; what is found in it has begun."""
+        self._window.tick(status.now_ns)
+        self._jobs.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        self._receive()
+        if not status.level:
+            self._answers.put(answer_of(self._captured()))
+            self._receive(is_last=True)
+
+    def _captured(self) -> Captured:
+        return self._window.captured(self._watcher)
+
+    def _judge(self, captured: Captured) -> None:
+        if self._is_waiting:
+            self._answers.put(answer_of(captured))
+            self._receive()
+        else:
+            self._is_busy = True
+            self._jobs.put(captured)
+
+    def _work(self) -> None:
+        while (captured := self._jobs.get()) is not None:
+            self._answers.put(answer_of(captured))
+
+    def _receive(self, is_last: bool = False) -> None:
+        while not self._answers.empty():
+            now_ns, found = self._answers.get()
+            self._is_busy = False
+            if isinstance(found, Exception):
+                self._report(found, now_ns)
+                continue
+            for event in self._states.update(found, now_ns, is_last):
+                self._events.append(event)
+                self._say(event)
+
+    def _report(self, error: Exception, now_ns: int) -> None:
+        text = f"findings of a window are missing: {type(error).__name__}: {error}"
+        problem = Problem("live", "findings-failed", text, now_ns)
+        self._watcher.dissector.add_problems([problem])
+
+
+def answer_of(captured: Captured) -> Answer:
+    """Findings of a window, the worst first, or why there are none."""
+    try:
+        return captured.end_ns, findings_of(captured)
+    except Exception as error:  # a failure of the rules must not end the capture
+        return captured.end_ns, error
+
+
+def findings_of(captured: Captured) -> list[Finding]:
+    """All findings of the rows."""
+    with SummaryPage() as page:
+        page.kept.limit = IN_MEMORY
+        page.add_all(captured.batches)
+        return page.findings(page.summary(captured.balance))
