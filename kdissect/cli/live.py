@@ -119,9 +119,10 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     metavar="TIME",
     help="Interval of the printed lines.  [default: 5s]",
 )
-@click.option(
+@option(
     "--findings",
     "findings_s",
+    group=CAPTURE,
     callback=parsed_by(window_of),
     metavar="TIME",
     help="Report findings over a sliding window of that time, like 5m: when they begin, get worse, "
