@@ -189,8 +189,7 @@ def capturing(command: F) -> F:
         click.option(
             "--follow",
             is_flag=True,
-            help="SOURCE is still being written: a file, or a directory or quoted glob of rotating "
-            "files; wait for more data at its end.",
+            help="Wait for more: SOURCE is a growing file, a directory, a quoted glob.",
         ),
         click.option(
             "-i",
