@@ -250,6 +250,8 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         if is_held and finding.severity != PROBLEM and is_another_down(finding, found):
             return True
         return (is_held and bool(ids & (OF_REPLICAS | {LOSSES}))) or is_told
+    if finding.id == "broker-slow" and waits_for_lost(finding, found):
+        return True
     if finding.id == SLOW_FOLLOWER:
         if finding.severity != PROBLEM and is_down(found):
             return True
@@ -273,6 +275,13 @@ def is_unreachable(finding: Finding, found: Sequence[Finding]) -> bool:
 def is_down(found: Iterable[Finding]) -> bool:
     """Return whether a broker is down: acks=all waits for it until it is out of the replicas."""
     return any(one.id in ("broker-refuses-connections", UNREACHABLE) for one in found)
+
+
+def waits_for_lost(slow: Finding, found: Sequence[Finding]) -> bool:
+    """Return whether a leader is slow only where it waits for followers, and a broker was lost."""
+    is_held = slow.severity != PROBLEM and REPLICATED.issuperset(slow.concerns["apis"])
+    is_lost = any(one.id == "coordinator-moved" for one in found)
+    return is_held and (is_lost or is_another_down(slow, found))
 
 
 def is_another_down(stall: Finding, found: Sequence[Finding]) -> bool:

@@ -667,6 +667,23 @@ def test_a_follower_is_slow_where_it_is_not_a_broker_that_is_down(
     assert ("produce-latency-slow-follower" in found) is is_told
 
 
+@pytest.mark.parametrize(
+    ("api_", "down", "is_told"),
+    [
+        ("OffsetCommit", "10.0.0.8:9092", False),
+        # It refuses connections itself, or is slow at what it does alone.
+        ("OffsetCommit", BROKER, True),
+        ("Metadata", "10.0.0.8:9092", True),
+    ],
+)
+def test_a_leader_that_waits_for_a_broker_that_is_down_is_not_slow(
+    api_: str, down: str, is_told: bool
+) -> None:
+    refused = WHO | {"broker": down, "refused": 5, "exchanges": 5}
+    found = ids(judged(work=[SLOW | {"api": api_}], health=[refused]))
+    assert ("broker-slow" in found) is is_told
+
+
 @pytest.mark.parametrize(("exchanges", "is_told"), [(99, False), (100, True)])
 def test_few_slow_commits_after_leaders_moved_are_no_slow_broker(
     exchanges: int, is_told: bool

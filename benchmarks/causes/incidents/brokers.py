@@ -95,11 +95,13 @@ def below_min_isr(scene: Scene) -> None:
     try:
         with scene.capturing(), scene.incident(topic=topic):
             settings = ALL_WAIT | scene.variant.options.get("settings", {})
-            scene.write("writer", topic, every_ms=100, partition=0, settings=settings)
+            writer = scene.write("writer", topic, every_ms=100, partition=0, settings=settings)
             scene.sleep(8)
     finally:
         scene.start_broker(3)
         scene.sleep(3)
+    if scene.truth.clients[writer]["written"]:
+        raise RuntimeError("records were accepted: the topic had enough replicas in sync")
 
 
 def broker_down(scene: Scene) -> None:
