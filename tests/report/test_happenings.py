@@ -22,6 +22,7 @@ EVENTFUL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("path", EVENTFUL, ids=lambda path: path.name)
 def test_bands_and_lag_are_those_of_the_analyses(path: Path) -> None:

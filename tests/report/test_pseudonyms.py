@@ -46,7 +46,8 @@ def shown(data: dict[str, Any]) -> str:
     tables = [one["rows"] for one in data["tables"]]
     findings = [{key: one[key] for key in one if key != "next"} for one in data["findings"]]
     maps = [one["name"] for one in data["heat"]["maps"]]
-    said = [tables, findings, maps, data["evidence"], data["sequences"], data["folded"]]
+    drawn = [data["bands"], [one["name"] for one in data["lag"]]]
+    said = [tables, findings, maps, drawn, data["evidence"], data["sequences"], data["folded"]]
     return json.dumps(said, ensure_ascii=False)
 
 

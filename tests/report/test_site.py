@@ -80,6 +80,7 @@ def test_pages_of_days_have_all_rows_and_only_new_ones_are_made(live: Path, tmp_
     assert write_site(live, site, force=True).made == DAYS[1:]
 
 
+@pytest.mark.slow
 def test_pages_are_made_anew_with_other_options(live: Path, tmp_path: Path) -> None:
     site, key = tmp_path / "site", b"k" * 16
     write_site(live, site)
