@@ -102,14 +102,16 @@ def lag_of(rows: Iterable[Row], axis: Axis) -> tuple[list[dict[str, Any]], int]:
 
     One group is held at a time: rows come by group.
     """
-    found: list[dict[str, Any]] = []
+    found: list[tuple[int, int, str, list[int | None]]] = []
     groups = 0
     for name, own in by_group(rows):
+        # Equal ones in their order.
         groups += 1
-        found.append({"name": name, "values": values_of(own, axis)})
-        found.sort(key=lambda one: -max((value or 0 for value in one["values"]), default=0))
+        values = values_of(own, axis)
+        found.append((max((value or 0 for value in values), default=0), -groups, name, values))
+        found.sort(reverse=True)
         del found[GROUPS:]
-    return found, groups - len(found)
+    return [{"name": name, "values": values} for *_, name, values in found], groups - len(found)
 
 
 def by_group(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
