@@ -90,7 +90,7 @@ class SummaryPage:
     ) -> T:
         """The result of `use` on what pages draw beside findings, in time bins of `window_ms`."""
         seen = Context(summary, self.signs)
-        names = drawn(seen, is_all) if summary.totals.exchanges else []
+        names = drawn(seen, self.kept.rows, is_all) if summary.totals.exchanges else []
         return self._used(seen, names, use, window_ms) if names else use(seen)
 
     def _used(

@@ -225,5 +225,7 @@ def not_drawn(happened: Happenings) -> Iterator[str]:
         yield f"only the first {ROWS} {kind}s are in the table; the plots show the times of all"
     if happened.groups_left_out:
         yield f"{counted(happened.groups_left_out, 'group')} with less lag are not drawn"
+    if happened.is_lag_unasked:
+        yield "the lag of groups is not drawn: none is far behind; `--all` draws it"
     for reason in happened.trouble:
         yield f"not complete: {reason}"

@@ -8,6 +8,7 @@ import numpy as np
 from kdissect.report.axis import MS, Axis
 from kdissect.rules.context import Context
 from kdissect.rules.evidence_rows import ROWS, Row, in_ns
+from kdissect.rules.preconditions import LAG, PAGE_GATES
 from kdissect.text.human import time
 
 NAMED: Final = 3  # names that a band says, of those that begin in its first bin
@@ -60,7 +61,9 @@ class Happenings:
         self.more = [
             kind.kind for kind in KINDS if len(seen.evidence.get(kind.evidence, ())) > ROWS
         ]
-        self.lag, self.groups_left_out = lag_of(seen.every("lag_changes"), axis)
+        self.lag, self.groups_left_out = lag_of(seen.every(LAG), axis)
+        self.is_lag_unasked = LAG not in seen.evidence and LAG not in seen.failures
+        self.is_lag_unasked &= PAGE_GATES[LAG](seen)
         self.trouble = [f"{name.replace('_', ' ')}: {why}" for name, why in seen.failures.items()]
         self.trouble += [f"{name.replace('_', ' ')}: only the first" for name in seen.unread]
 

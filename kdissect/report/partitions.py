@@ -15,6 +15,7 @@ from kdissect.tables.matrices import Ints
 
 KEPT: Final = 512  # of more, those with the most bytes
 MOST: Final = 1 << 20  # exchanges that consume, of 8 bytes each
+WIDTH: Final = 33  # bits of the number of a partition, from 1
 WITHOUT: Final = -1  # in place of the partition of rows about a whole topic
 
 
@@ -90,6 +91,6 @@ class Partitions:
 
 def keys_of(names: list[str], places: Ints, numbers: Ints) -> tuple[list[str], Ints]:
     """Topics and partitions that occur, as keys, and the place of each row in those."""
-    pairs, of_row = np.unique(np.stack([places, numbers]), axis=1, return_inverse=True)
-    keys = [key_of(names[place], str(number)) for place, number in pairs.T.tolist()]
-    return keys, of_row.reshape(-1).astype(np.int64)
+    codes, of_row = np.unique((places << WIDTH) + numbers + 1, return_inverse=True)
+    pairs = zip((codes >> WIDTH).tolist(), (codes % (1 << WIDTH) - 1).tolist(), strict=True)
+    return [key_of(names[place], str(number)) for place, number in pairs], of_row.reshape(-1)
