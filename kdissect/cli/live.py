@@ -21,6 +21,7 @@ from kdissect.cli.live_options import (
     window_of,
 )
 from kdissect.cli.program import ANSWERED
+from kdissect.errors import InvalidArgument
 from kdissect.tables.schemas import DEFAULT_TABLES
 
 
@@ -128,6 +129,19 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     help="Report findings over a sliding window of that time, like 5m: when they begin, get worse, "
     "and are over.",
 )
+@option(
+    "--webhook",
+    group=CAPTURE,
+    metavar="URL",
+    help="Send events of --findings there as JSON, by POST; to this machine only.",
+)
+@option(
+    "--webhook-allow",
+    group=CAPTURE,
+    multiple=True,
+    metavar="HOST",
+    help="Another host that --webhook may send to; repeatable.",
+)
 @click.option("--json", "is_json", is_flag=True, help="Print lines as JSON, also with -o.")
 @options.decoding
 def command(
@@ -139,6 +153,8 @@ def command(
     metrics: Address | None,
     user: str | None,
     log_directories: tuple[Path, ...],
+    webhook: str | None,
+    webhook_allow: tuple[str, ...],
     **rest: Any,
 ) -> int:
     """Capture on interfaces (-i), or read SOURCE: a pipe (`-`), a capture, or with --follow one
@@ -150,6 +166,7 @@ def command(
     if rest["directory"] is None:
         of_files = {name: rest[name] for name in ("keep", "disk")}
         refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
+    target = hook_of(webhook, webhook_allow, rest["findings_s"])
     if metrics is not None:
         require_extra("--metrics", "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
@@ -169,11 +186,24 @@ def command(
         modules += ["kdissect.live.counting.metrics", "kdissect.live.metrics_server"]
     if rest["findings_s"] is not None:
         modules += ["kdissect.api.live_findings", "kdissect.rules.planned"]
+    if target is not None:
+        modules.append("kdissect.live.webhook")
     needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user, log_directories)
     with opened(needs) as had:
         from kdissect.cli.live_run import Plan, run
 
-        return run(Plan(asked=asked, options=made, rotation=rotation, **rest), had)
+        return run(Plan(asked=asked, options=made, rotation=rotation, webhook=target, **rest), had)
+
+
+def hook_of(url: str | None, allowed: tuple[str, ...], findings_s: float | None) -> Any:
+    """The target of events, None without one; raises InvalidArgument."""
+    if url is None:
+        return None
+    if findings_s is None:
+        raise InvalidArgument("--webhook sends the events of --findings; give --findings 5m, too")
+    from kdissect.live.webhook import target_of
+
+    return target_of(url, allowed)
 
 
 def refuse(of_files: dict[str, Any]) -> None:

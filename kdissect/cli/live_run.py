@@ -1,6 +1,6 @@
 """One run of ``kdissect live``, without privileges, until it is to end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import Watcher
 
 if TYPE_CHECKING:
+    from kdissect.api.finding_states import FindingEvent
     from kdissect.live.counting.metrics import MetricsListener
     from kdissect.live.counting.snapshot import Snapshot
 
@@ -48,6 +49,7 @@ class Plan:
     every_s: float = 5.0
     is_json: bool = False
     findings_s: float | None = None
+    webhook: Any = None
 
     @property
     def has_lines(self) -> bool:
@@ -71,8 +73,8 @@ class Parts:
             self.files = make_files(plan, plan.directory)
             self.listeners.append(self.files)
         if plan.findings_s is not None:
-            self.findings = make_findings(plan, plan.findings_s)
-            self.listeners.append(self.findings)
+            self.findings, hook = make_findings(plan, plan.findings_s)
+            self.listeners += [self.findings, *hook]
         if opened.bound is not None:
             self.metrics = make_metrics(plan.labels)
             if self.findings is not None:
@@ -178,13 +180,27 @@ def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
     return serve_at(bound, metrics)
 
 
-def make_findings(plan: Plan, window_s: float) -> Listener:
-    """Findings while packets come: as lines on stderr, or in the JSON documents."""
+def make_findings(plan: Plan, window_s: float) -> tuple[Any, list[Listener]]:
+    """Findings while packets come, and the webhook that gets their events, if there is one.
+
+    Events are lines on stderr, or in the JSON documents.
+    """
     from kdissect.api.live_findings import LiveFindings
 
-    say = (lambda _: None) if plan.is_json else tell_finding
-    findings: Listener = LiveFindings(window_s, say, is_waiting=not plan.asked.is_live)
-    return findings
+    says: list[Callable[[FindingEvent], None]] = [] if plan.is_json else [tell_finding]
+    hooks: list[Listener] = []
+    if plan.webhook is not None:
+        from kdissect.live.webhook import Webhook
+
+        hook = Webhook(plan.webhook)
+        hooks.append(hook)
+        says.append(lambda event: hook.put({**head("live"), "finding_events": [event.data()]}))
+
+    def say(event: "FindingEvent") -> None:
+        for one in says:
+            one(event)
+
+    return LiveFindings(window_s, say, is_waiting=not plan.asked.is_live), hooks
 
 
 def versioned(snapshot: "Snapshot", findings: Any) -> dict[str, Any]:

@@ -15,10 +15,10 @@ SENDING = {
     "send", "sendall", "sendfile", "sendmsg", "sendp", "sendto", "sr", "sr1", "srp", "urlopen",
 }  # fmt: skip
 # Spans go to the given endpoint, Spark talks with its own processes, a service with its manager,
-# and metrics are answered to scrapers.
+# metrics are answered to scrapers, and events of findings go to the webhook that was asked for.
 TALKING = (
     "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/metrics_server.py",
-    "live/metrics_socket.py",
+    "live/metrics_socket.py", "live/webhook.py",
 )  # fmt: skip
 
 
