@@ -188,8 +188,9 @@ COUNTED: Final = (
     "packets", "bytes", "payload_bytes", "retransmitted_bytes", "network_lost_bytes",
     "missing_bytes", "capture_lost_bytes", "cut_bytes", "framed_bytes", "skipped_bytes",
     "tls_bytes", "encrypted_bytes", "gaps", "retransmitted_segments", "fast_retransmits",
-    "spurious_retransmits", "duplicate_acks", "duplicate_packets", "duplicate_packet_bytes",
-    "out_of_order_segments", "zero_windows", "zero_window_ns", "window_probes", "keepalives",
+    "spurious_retransmits", "unacknowledged_ns", "duplicate_acks", "duplicate_packets",
+    "duplicate_packet_bytes", "out_of_order_segments", "zero_windows", "zero_window_ns",
+    "window_probes", "keepalives",
 )  # fmt: skip
 RELATIONS: Final[dict[tuple[str, str], Relation]] = {
     **{(table, "connection_id"): KEY for table in TABLES},

@@ -66,7 +66,7 @@ COUNTS = (
     "retransmitted_segments", "duplicate_packets", "duplicate_packet_bytes",
     "out_of_order_segments", "zero_windows", "network_lost_bytes", "capture_lost_bytes",
     "missing_cut_bytes", "fast_retransmits", "spurious_retransmits", "duplicate_acks",
-    "zero_window_ns", "window_probes", "keepalives",
+    "zero_window_ns", "window_probes", "keepalives", "unacknowledged_ns",
 )  # fmt: skip
 
 
@@ -258,7 +258,8 @@ EXPECTED: dict[str, Row] = {
         **both("skipped_bytes", 61, 62), **both("tls_bytes", 71, 72),
         **both("encrypted_bytes", 81, 82), **both("gaps", 105, 205),
         **both("retransmitted_segments", 106, 206), **both("fast_retransmits", 114, 214),
-        **both("spurious_retransmits", 115, 215), **both("duplicate_acks", 116, 216),
+        **both("spurious_retransmits", 115, 215), **both("unacknowledged_ns", 120, 220),
+        **both("duplicate_acks", 116, 216),
         **both("duplicate_packets", 107, 207), **both("duplicate_packet_bytes", 108, 208),
         **both("out_of_order_segments", 109, 209), **both("zero_windows", 110, 210),
         **both("zero_window_ns", 117, 217), **both("window_probes", 118, 218),

@@ -129,7 +129,7 @@ def test_a_live_that_ends_with_a_traceback_is_noticed(tmp_path: Path) -> None:
 def test_every_command_and_option_of_the_program_is_drawn_or_left_out_with_a_reason() -> None:
     assert set(commands.names()) == set(COMMANDS) - commands.ELSEWHERE
     source = random.Random(5)
-    drawn = [commands.draw_line("a.pcap", "auto", source) for _ in range(3_000)]
+    drawn = [commands.draw_line("a.pcap", "auto", source) for _ in range(6_000)]
     assert {line.command for line in drawn} == set(commands.names())
     seen = {word for line in drawn for word in line.words if word.startswith("--")}
     there = set()

@@ -56,6 +56,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--max-cpu": ("1", "100"),
     "--max-memory": ("300M", "1G"),
     "--every": ("1s",),
+    "--findings": ("1s", "1m"),
     "--interval": ("1s", "100ms"),
     "--keylog": (KEYS,),
 }  # fmt: skip
@@ -69,6 +70,7 @@ LEFT_OUT = {
     "--follow": "waits for more without an end: see `peers`",
     "--metrics": "a port that others may have: see `peers`",
     "--topic-names-from": "log directories of a broker",
+    "--webhook": "a port that others may have", "--webhook-allow": "hosts of --webhook",
     "--duration": "the end of a file ends it", "--every": "ends by a signal only",
     "--serve": "ends by a signal only", "--serve-port": "a port that others may have",
     "--endpoint": "sends spans over a network", "--master": "of Spark",
