@@ -17,7 +17,7 @@ from kdissect.analysis.time_expressions import is_moment, is_range, moment_of, r
 from kdissect.api.answers import Answer, as_asked, check_taps, places_of, with_names
 from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, takes_spark
 from kdissect.capture.files import Source
-from kdissect.errors import InvalidArgument, KdissectError
+from kdissect.errors import DatasetError, InvalidArgument, KdissectError
 from kdissect.sql.conditions import check_condition, refusal_of
 from kdissect.tables.durations import NUMBERS, check_units
 
@@ -252,7 +252,10 @@ def side_of(asked: Asked, places: list[Place], condition: str | None = None) -> 
     """Number of requests that meet a condition, and the times of the first and last."""
     with asked.at(places, condition, ("exchanges",)) as tables:
         (row,) = tables.rows(span_of(tables.tables)).to_pylist()
-    return Side(row["exchanges"], row["first_ns"] or 0, row["last_ns"] or 0)
+    times = [row["first_ns"] or 0, row["last_ns"] or 0]
+    if not all(isinstance(one, int) for one in times):  # files that others wrote
+        raise DatasetError("exchanges: times are no integers in nanoseconds")
+    return Side(row["exchanges"], *times)
 
 
 def both(condition: str | None, where: str | None) -> str | None:

@@ -8,6 +8,7 @@ from struct import pack
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, LayoutFit
 from kdissect.exchanges.request_search import (
+    BODY_SIZE,
     CLIENT_ID,
     HEADER,
     HEADER_SIZE,
@@ -97,6 +98,9 @@ def judge_request(fitting: LayoutFit, state: ConnectionState, window: Window, st
         end = at + 4 + size
         body = window.data[at + 4 : min(end, seen)]
         fit = fitting.request(body, size)
+        is_of_segments = at in window.starts and end <= seen and end in window.ends
+        if fit == NOT and is_of_segments and fitting.is_exact(body, BODY_SIZE):
+            fit = EXACT  # an old client's, with some bytes left over
         if fit == NOT or (not is_known_side and fitting.may_be_response(body)):
             return NOT_HERE
         is_damaged = seen < end and seen < window.end
