@@ -17,12 +17,13 @@ LIBRARY: Final = "echarts.min.js"
 
 
 class Kind(NamedTuple):
-    """A kind of page: its HTML, and its scripts; each uses what those before it declare."""
+    """A kind of page: its HTML in the frame, and its scripts; each uses those before it."""
 
     html: str
     scripts: tuple[str, ...]
 
 
+FRAME: Final = "frame.html"
 SHARED: Final = ("text.js", "theme.js", "plots.js", "tables.js")
 REPORT: Final = Kind(
     "page.html",
@@ -59,7 +60,8 @@ def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
         "data": fitting(content),
         "script": script,
     }
-    pieces = (PAGE / kind.html).read_text(encoding="utf-8").split("%%")
+    frame, body = ((PAGE / name).read_text(encoding="utf-8") for name in (FRAME, kind.html))
+    pieces = frame.replace("%%body%%\n", body).split("%%")
     # Names of values are between texts: what is inserted is not searched again.
     return "".join(values[one] if n % 2 else one for n, one in enumerate(pieces)).encode()
 

@@ -15,7 +15,7 @@ def to_arrow(frame: "DataFrame") -> pa.Table:
     # PySpark 3.5 keeps it to itself, for toPandas().
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    if batches := frame._collect_as_arrow():  # type: ignore[operator]
+    if batches := frame._collect_as_arrow():  # type: ignore[operator]  # newer types: a column
         return pa.Table.from_batches(batches)
     return pa.schema([in_utc(field) for field in to_arrow_schema(frame.schema)]).empty_table()
 

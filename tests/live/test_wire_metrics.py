@@ -266,7 +266,7 @@ def test_tls_alerts_are_counted_by_side_and_name() -> None:
     metrics = MetricsListener()
     rows = [alert("client", "unknown_ca (48)"), alert("client", "unknown_ca (48)"),
             alert("broker", "unknown alert (200)"), alert("broker", "bad_certificate (42)") |
-            {"kind": "other"}, alert("nobody", "x (1)")]  # fmt: skip
+            {"kind": "other"}, alert("proxy", "x (1)")]  # fmt: skip
     given(metrics, handed({"problems": rows}))
     metrics.tick(status(1))
     assert of_page(metrics)["kdissect_tls_alerts_total"] == {
