@@ -15,7 +15,10 @@ COMMAND: Final = re.compile(
 # Text before the first two unquoted spaces.
 BARE: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\s]|\s(?!\s))+""")
 FENCE: Final = "```"
-ENDLESS: Final = re.compile(r"kdissect (live|top)\b.*(-i |--follow)|kdissect spark stream\b")
+ENDLESS: Final = re.compile(
+    r"kdissect (live|top)\b.*(-i |--follow)|kdissect spark stream\b"
+    r"|kdissect report\b.*(--serve|--every)"
+)
 # Lines that need a machine of their own; tests/spark and tests/sources have stand-ins for them.
 ELSEWHERE: Final = {
     "s3://": "an object store",

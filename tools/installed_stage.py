@@ -58,6 +58,7 @@ HERE: Final = (
     (re.compile(r"group_id = 'orders'"), "group_id = 'order-workers'"),
     (re.compile(r"(?<![\w.])/captures\b"), "taps"),
     (re.compile(r"(?<![\w.])/data/"), "data/"),
+    (re.compile(r"(?<=report )/var/lib/kdissect\b"), "DIR"),  # which a live capture wrote
     (re.compile(r"/var/lib/kdissect\b"), "live"),
 )
 SPARK_NOTEBOOK: Final = "spark.ipynb"  # it needs two extras; tests/spark runs it

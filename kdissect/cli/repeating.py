@@ -5,34 +5,45 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NoReturn
 
 from kdissect.cli.program import report
 from kdissect.errors import KdissectError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
+
+
+def end_as_usual(*_: object) -> NoReturn:
+    """End by KeyboardInterrupt (a signal handler)."""
+    raise KeyboardInterrupt
 
 
 @contextmanager
-def until_signal() -> Iterator[threading.Event]:
-    """An event that SIGINT or SIGTERM sets; the second of them acts as usual."""
+def until_signal(
+    second: Callable[[], NoReturn] = end_as_usual,
+) -> Iterator[threading.Event]:
+    """An event that SIGINT or SIGTERM sets; `second` is called for a second one.
+
+    Signals to a process and to its group, as `timeout` sends them, count as one.
+    """
     stopped = threading.Event()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    first = 0.0
 
     def stop(*_: object) -> None:
-        stopped.set()
-        restore()
+        nonlocal first
+        if not stopped.is_set():
+            first = time.monotonic()
+            stopped.set()
+        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
+            second()
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    for number in SIGNALS:
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield stopped
     finally:
-        restore()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def repeat(act: Callable[[], object], every_ns: int, stopped: threading.Event) -> None:

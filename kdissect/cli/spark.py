@@ -8,12 +8,13 @@ from kdissect.cli import options
 from kdissect.cli.analyses import duration
 from kdissect.cli.help import Command, Group
 from kdissect.cli.program import ANSWERED, FAILED
+from kdissect.cli.repeating import until_signal
 from kdissect.cli.spark_options import (
     Place,
     byte_count,
+    interrupt,
     into_dataset,
     on_spark,
-    until_signal,
 )
 from kdissect.cli.spark_outcome import show, show_batch
 from kdissect.cli.spark_rollup import rollup
@@ -155,7 +156,7 @@ def stream(
         show_batch(number, outcome, is_json)
         failed.extend(number for _ in outcome.failed)
 
-    with place.session() as spark, until_signal() as is_over:
+    with place.session() as spark, until_signal(interrupt) as stopped:
         from kdissect.spark import (
             streaming,
         )  # needs PySpark, which the session has shown to be there
@@ -169,7 +170,7 @@ def stream(
             interval_s=interval_ns / 1e9,
             quiet_s=quiet_ns / 1e9,
             max_bytes=max_bytes,
-            is_over=is_over,
+            is_over=stopped.is_set,
             on_batch=on_batch,
             **making,
         )

@@ -4,7 +4,6 @@ import logging
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
 INTERRUPTED: Final = threading.Event()  # set by `interrupt`, for this session
-ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
 
 
 class Place:
@@ -141,31 +139,6 @@ def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
     if number < 1:
         raise click.BadParameter(f"{text!r} is no number of bytes; write it like 64M, 1G")
     return number
-
-
-@contextmanager
-def until_signal() -> Iterator[Callable[[], bool]]:
-    """Yield a predicate for SIGINT or SIGTERM received; the second one interrupts.
-
-    Signals to a process and to its group, as `timeout` sends them, count as one.
-    """
-    is_over = threading.Event()
-    first = 0.0
-
-    def end(*_: object) -> None:
-        nonlocal first
-        if not is_over.is_set():
-            first = time.monotonic()
-            is_over.set()
-        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
-            interrupt()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield is_over.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def on_spark(command: F) -> F:

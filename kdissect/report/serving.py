@@ -18,7 +18,7 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from kdissect.errors import KdissectError
-from kdissect.live.metrics_server import Listening, Server
+from kdissect.live.http_server import Listening, Server
 from kdissect.live.metrics_socket import LOOPBACK, bind
 from kdissect.text.escape import escaped
 

@@ -27,8 +27,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from kdissect.errors import OutputError
 from kdissect.live.counting.metric_declarations import METRICS
 from kdissect.live.counting.metrics import MetricsListener
+from kdissect.live.http_server import READERS, Handler, Server
 from kdissect.live.listener import Listener, Status
-from kdissect.live.metrics_server import READERS, Handler, Server, serve, serve_at
+from kdissect.live.metrics_server import serve, serve_at
 from kdissect.live.metrics_socket import bind
 from kdissect.live.watcher import Watcher
 from kdissect.sources.packet_source import Behind, Counts
@@ -473,7 +474,7 @@ def test_readers_that_drip_are_cut_off_when_another_one_comes(
         with socket.create_connection(place, timeout=60) as refused:
             assert refused.recv(100) == b""
         assert len(server._listening._began) == READERS
-        monkeypatch.setattr("kdissect.live.metrics_server.READER_TIMEOUT_S", -1)
+        monkeypatch.setattr("kdissect.live.http_server.READER_TIMEOUT_S", -1)
         # Refused, unless the previous one has been served since.
         with socket.create_connection(place, timeout=60) as another, suppress(OSError):
             another.sendall(WHOLE)

@@ -12,7 +12,7 @@ from kdissect.live.counting.first_pages import YOUNG_S, FirstPages
 from kdissect.live.counting.grace import MAXIMUM_NS, MINIMUM_NS, Grace
 from kdissect.live.counting.label_names import IDLE_NS
 from kdissect.live.counting.metrics import MetricsListener
-from kdissect.live.metrics_server import Server
+from kdissect.live.http_server import Server
 from kdissect.live.watcher import Watcher
 from kdissect.sources.recorded_source import RecordedSource
 from tests.live.made_rows import MS, SECOND, batch, exchange, given, handed, partition, status

@@ -17,8 +17,8 @@ SENDING = {
 # Spans go to the given endpoint, Spark talks with its own processes, a service with its manager,
 # metrics are answered to scrapers, and events of findings go to the webhook that was asked for.
 TALKING = (
-    "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/metrics_server.py",
-    "live/metrics_socket.py", "live/webhook.py",
+    "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/http_server.py",
+    "live/metrics_server.py", "live/metrics_socket.py", "live/webhook.py",
 )  # fmt: skip
 
 
