@@ -17,6 +17,7 @@ from kdissect.tables.durations import NUMBERS, check_units, in_units
 from kdissect.tables.html_rows import SHOWN, html_of
 from kdissect.tables.ordering import Key, check_keys, first_rows, keys_of
 from kdissect.tables.pandas_frames import pandas_frame
+from kdissect.tables.pseudonyms import Pseudonyms, pseudonyms_for
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Reading:
         sort: "str | Sequence[str | Key]",
         options: Mapping[str, Any],
         units: str = NUMBERS,
+        pseudonyms: Pseudonyms | None = None,
     ) -> None:
         check_units(units)
         check_columns(table, columns or ())
@@ -67,6 +69,7 @@ class Reading:
         check_keys(self.keys, [column.name for column in TABLES[table].columns], table)
         self.options = options
         self.units = units
+        self.pseudonyms = pseudonyms
         self._run: Run | StoredRun | None = None
 
     @property
@@ -80,7 +83,10 @@ class Reading:
             yield from self._in_order_of_time()
             return
         schema = arrow_schema(TABLES[self.table])
-        every = Reading(self.source, self.table, None, self.where, None, (), {**self.options})
+        every = Reading(
+            self.source, self.table, None, self.where, None, (), {**self.options},
+            pseudonyms=self.pseudonyms,
+        )  # fmt: skip
         rows = first_rows(every, self.keys, self.limit, schema)
         self._run = every._run
         for batch in rows.to_batches():
@@ -110,8 +116,9 @@ class Reading:
     def _repr_html_(self) -> str:
         """The first rows as a table of a notebook; text from the wire is escaped."""
         first = Reading(
-            self.source, self.table, self.columns, self.where, SHOWN, self.keys, self.options
-        )
+            self.source, self.table, self.columns, self.where, SHOWN, self.keys, self.options,
+            pseudonyms=self.pseudonyms,
+        )  # fmt: skip
         return html_of(f"the first rows of {self.table}", first.to_arrow())
 
     def to_arrow(self, units: str | None = None) -> pa.Table:
@@ -135,7 +142,9 @@ class Reading:
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.where:
             batch = filtered(batch, self.where)
-        return batch if self.columns is None else batch.select(self.columns)
+        if self.columns is not None:
+            batch = batch.select(self.columns)
+        return self.pseudonyms.batch(self.table, batch) if self.pseudonyms else batch
 
 
 def read(
@@ -147,6 +156,7 @@ def read(
     limit: int | None = None,
     sort: "str | Sequence[str | Key]" = (),
     units: str = NUMBERS,
+    anonymize: bool | bytes = False,
     **options: Any,
 ) -> Reading:
     """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
@@ -154,6 +164,9 @@ def read(
     `source` may also be directories of live captures or of datasets. `where` is an SQL condition
     over the table's columns, `limit` a number of rows, at which reading stops, `sort`
     columns like "latency_ns:desc" that order the rows before. With `units` "timedelta" durations
-    are Arrow's and pandas' own. Other keywords are those of `Options`.
+    are Arrow's and pandas' own. With `anonymize` addresses and names are replaced by pseudonyms,
+    those of a random key or of this key of 16 bytes or more, behind `where` and before `sort`.
+    Other keywords are those of `Options`.
     """
-    return Reading(source, table, columns, where, limit, sort, options, units)
+    pseudonyms = pseudonyms_for(anonymize, [table], options.get("payload", False))
+    return Reading(source, table, columns, where, limit, sort, options, units, pseudonyms)

@@ -14,6 +14,7 @@ from kdissect.errors import InvalidArgument, not_among
 from kdissect.pipeline import Balance, Options
 from kdissect.system.confined import PUBLIC, SECRET
 from kdissect.tables.batches import ARROW_TYPES
+from kdissect.tables.pseudonyms import pseudonyms_for
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES, TEXT
 from kdissect.tables.writers import ParquetDirectory
 
@@ -29,6 +30,7 @@ def write(
     force: bool = False,
     pool: WorkerPool | None = None,
     timestamps: str = NANOSECONDS,
+    anonymize: bool | bytes = False,
     **options: Any,
 ) -> tuple[dict[str, tuple[Path, int]], Balance]:
     """Write tables of captures as ``directory/<table>.parquet``; return their paths and row counts.
@@ -36,19 +38,24 @@ def write(
     Large files are dissected in several processes (`Options.jobs`); their rows are the same, their
     order need not be. `pool` are those processes, when they were started before
     (`checkpoint.worker_pool`). With `timestamps` "us" times are in microseconds, which every engine
-    reads, and columns ``*_ns`` at the end have their nanoseconds. Refuses to overwrite without
-    `force`; raises OutputError and leaves no partial output.
+    reads, and columns ``*_ns`` at the end have their nanoseconds. `anonymize` replaces addresses
+    and names by pseudonyms, as in `read`. Refuses to overwrite without `force`; raises OutputError
+    and leaves no partial output.
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)
     if timestamps not in UNITS:
         raise InvalidArgument(not_among(f"no timestamps in {timestamps!r}", UNITS))
-    mode = SECRET if options.get("payload") else PUBLIC
+    has_payload = options.get("payload", False)
+    pseudonyms = pseudonyms_for(anonymize, chosen, has_payload)
+    mode = SECRET if has_payload else PUBLIC
     run = make_run(source, Options(tables=chosen, **options), pool)
     schemas = run.schemas
     if timestamps == MICROSECONDS:
         schemas = {name: in_microseconds(name, schema) for name, schema in schemas.items()}
     with run, ParquetDirectory(Path(directory), schemas, force, mode) as output:
         for name, batch in run:
+            if pseudonyms is not None:
+                batch = pseudonyms.batch(name, batch)
             moved = timestamps == MICROSECONDS
             output.write(name, spark_batch(batch, schemas[name]) if moved else batch)
     written = {name: (file.path, file.rows) for name, file in output.files.items()}

@@ -7,6 +7,7 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
+from kdissect.cli.anonymizing import anonymizing
 from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Command
@@ -25,6 +26,7 @@ from kdissect.text.escape import escaped
         "kdissect dissect ring-*.pcap.gz -o tables --tables exchanges,errors",
         "kdissect dissect broker.pcapng -o tables --records --payload --force",
         "kdissect dissect broker.pcapng -o for-spark --timestamps us",
+        "kdissect dissect broker.pcapng -o for-others --anonymize",
     ),
 )
 @options.files
@@ -48,6 +50,7 @@ from kdissect.text.escape import escaped
 )
 @click.option("--json", "is_json", is_flag=True, help="Report what was written as a JSON document.")
 @options.sharing
+@anonymizing("directory")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @options.reading
 def command(
@@ -62,6 +65,7 @@ def command(
     is_json: bool,
     settings: options.Settings,
     progress: bool | None,
+    anonymize: bool | bytes,
 ) -> int:
     """Write the tables of the captures FILE... as Parquet files.
 
@@ -81,6 +85,7 @@ def command(
             jobs=jobs,
             payload=payload,
             verify_crc=verify_crc,
+            anonymize=anonymize,
             timestamps=timestamps,
             **settings,
             progress=shown.report,

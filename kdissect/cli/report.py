@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.analyses import duration
+from kdissect.cli.anonymizing import anonymizing
 from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Choice, Command
@@ -27,12 +28,10 @@ from kdissect.text.human import counted, size
 
 if TYPE_CHECKING:
     from kdissect.checkpoint.worker_pool import WorkerPool
-    from kdissect.report.pseudonyms import Pseudonyms
     from kdissect.report.writing import Report
+    from kdissect.tables.pseudonyms import Pseudonyms
 
 LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new rows
-KEY_BYTES: Final = 16
-KEY_LIMIT: Final = 4096
 
 
 @click.command(
@@ -78,18 +77,7 @@ KEY_LIMIT: Final = 4096
     help="Port of --serve.  [default: a free one]",
 )
 @click.option("--all", "is_all", is_flag=True, help="Run every analysis for findings.")
-@click.option(
-    "--anonymize",
-    is_flag=True,
-    help="Replace addresses and names by pseudonyms, other ones in each page.",
-)
-@click.option(
-    "--anonymize-key",
-    "key",
-    type=click.File("rb"),
-    metavar="FILE",
-    help="The same with a secret of 16 bytes or more: the same pseudonyms in all pages.",
-)
+@anonymizing("page")
 @click.option("--json", "is_json", is_flag=True, help="Report the counts as a JSON document.")
 @options.failing(options.PROBLEM, options.WARNING)
 @options.force
@@ -103,8 +91,7 @@ def command(
     serve: bool,
     serve_port: int,
     is_all: bool,
-    anonymize: bool,
-    key: IO[bytes] | None,
+    anonymize: bool | bytes,
     is_json: bool,
     fail_on: str | None,
     force: bool,
@@ -122,10 +109,9 @@ def command(
     with new rows are made again. With --serve they are such, too; the page renews itself.
     Docs: report.md.
     """
-    secret = None if key is None else read_key(key)
     check_together(path, by, serve, is_json)
     words = reading_options()
-    asked = Asked(files, path or Path(), is_all, anonymize, secret, is_json, fail_on, force, words)
+    asked = Asked(files, path or Path(), is_all, anonymize, is_json, fail_on, force, words)
     if by is not None:
         return until_stopped(asked.write_site, every)
     if serve:
@@ -161,8 +147,7 @@ class Asked:
     files: tuple[str, ...]
     path: Path
     is_all: bool
-    anonymize: bool
-    secret: bytes | None
+    anonymize: bool | bytes
     is_json: bool
     fail_on: str | None
     force: bool
@@ -171,9 +156,9 @@ class Asked:
     @cached_property
     def pseudonyms(self) -> "Pseudonyms | None":
         """The same for all pages of this process."""
-        from kdissect.report.pseudonyms import Pseudonyms
+        from kdissect.tables.pseudonyms import pseudonyms_for
 
-        return Pseudonyms(self.secret) if self.anonymize or self.secret else None
+        return pseudonyms_for(self.anonymize, (), has_payload=False)
 
     def write_page(
         self, jobs: int, pool: "WorkerPool | None", settings: options.Settings,
@@ -262,16 +247,6 @@ class Renewed:
         code = self.asked.write_page(self.jobs, None, self.settings, self.progress)
         self._seen, self.asked.force = now, True  # the next one replaces our own
         return code
-
-
-def read_key(file: IO[bytes]) -> bytes:
-    """The secret of pseudonyms."""
-    found = file.read(KEY_LIMIT)
-    if len(found) < KEY_BYTES:
-        raise click.UsageError(
-            f"a key of {len(found)} bytes can be guessed: use {KEY_BYTES} or more"
-        )
-    return found
 
 
 def said(path: Path, report: "Report") -> str:

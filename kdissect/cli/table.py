@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kdissect.cli import options
+from kdissect.cli.anonymizing import anonymizing
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import chosen_format, destination, make_writer
@@ -25,6 +26,7 @@ from kdissect.tables.schemas import TABLES
         'kdissect table batches broker.pcap --verify-crc --where "not crc_ok"',
         "kdissect table exchanges *.pcap --sort latency_ns:desc --limit 10",
         "kdissect table exchanges *.pcap | jq .client_id",
+        "kdissect table exchanges broker.pcap --anonymize -o exchanges.parquet",
     ),
 )
 @click.argument("name", type=Choice(list(TABLES)), metavar="NAME")
@@ -36,6 +38,7 @@ from kdissect.tables.schemas import TABLES
 @options.reading
 @options.verifying
 @options.payload
+@anonymizing("table")
 def command(
     name: str,
     files: tuple[str, ...],
@@ -51,6 +54,7 @@ def command(
     progress: bool | None,
     payload: bool,
     verify_crc: bool,
+    anonymize: bool | bytes,
 ) -> int:
     """Print the rows of table NAME.
 
@@ -73,6 +77,7 @@ def command(
             **settings,
             payload=payload,
             verify_crc=verify_crc,
+            anonymize=anonymize,
             progress=shown.report,
         )
         writer = make_writer(

@@ -16,7 +16,6 @@
     connections   the table of connections
     tables        tables of the page with the meaning of each column
     build         all of these from the rows that a summary pass has kept
-    pseudonyms    names and addresses replaced, for pages that others may see
     site          a page for each day, and a calendar of them
     serving       a page served on loopback, which renews itself
     changes       the page about a comparison of two captures

@@ -18,13 +18,13 @@ from kdissect.dataset.days import UNDATED, Day, days_of
 from kdissect.dataset.locations import stored_places
 from kdissect.errors import DatasetError, InvalidArgument, OutputExists, cannot_write
 from kdissect.report.document import INDEX, page
-from kdissect.report.pseudonyms import Pseudonyms
 from kdissect.report.tables import BYTES, COUNT, TEXT, Shown, table
 from kdissect.report.writing import ANONYMOUS, Report, make_report
 from kdissect.rules.finding import PROBLEM, WARNING
 from kdissect.system import strict_json
 from kdissect.system.confined import replacing
 from kdissect.system.file_names import shortened
+from kdissect.tables.pseudonyms import Pseudonyms
 from kdissect.text.human import time
 
 STATE: Final = "days.json"

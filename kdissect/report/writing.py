@@ -19,9 +19,9 @@ from kdissect.report.build import page_data, span
 from kdissect.report.columns import KEPT
 from kdissect.report.document import page
 from kdissect.report.happenings import Happenings
-from kdissect.report.pseudonyms import Pseudonyms
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
+from kdissect.tables.pseudonyms import Pseudonyms
 
 ANONYMOUS: Final = "capture"  # in place of names of files
 

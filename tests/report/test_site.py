@@ -16,9 +16,9 @@ import kdissect
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import ANSWERED, MISUSED, run
 from kdissect.errors import DatasetError
-from kdissect.report.pseudonyms import Pseudonyms
 from kdissect.report.site import write_site
 from kdissect.spark.pipeline import dissect
+from kdissect.tables.pseudonyms import Pseudonyms
 from kdissect.tables.rotations import rotations_in, runs_in
 from tests.capture.writers import make_pcap
 from tests.live.replays import replay

@@ -1,4 +1,4 @@
-"""Pseudonyms for addresses and names in rows, so that a page can be sent to others.
+"""Pseudonyms for addresses and names in rows, so that a page or a table can be sent to others.
 
 They replace the texts of rows before anything is counted, so findings, plots and tables are made of
 pseudonyms only. A pseudonym is a keyed hash (HMAC-SHA-256) of the text: without the key, guessed
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
+
+from kdissect.errors import InvalidArgument
 
 ANYWHERE: Final = ""
 # Table, or `ANYWHERE`, and column → what a pseudonym begins with.
@@ -55,12 +57,20 @@ BROKERS: Final = re.compile(
 DIGITS: Final = 10  # 40 bits: of 100 000 names, two are alike once in 200 pages
 KNOWN_LIMIT: Final = 100_000
 NOT_SHOWN: Final = "(withheld)"
+KEY_BYTES: Final = 16
+# Whole messages as JSON: any of their fields may contain a name.
+DOCUMENTS: Final = "bodies"
 
 
 class Pseudonyms:
     """Replaces the names in batches of rows; the same name by the same pseudonym for one key."""
 
     def __init__(self, key: bytes | None = None) -> None:
+        """A random key without `key`; raises InvalidArgument for one below 16 bytes."""
+        if key is not None and len(key) < KEY_BYTES:
+            raise InvalidArgument(
+                f"a key of {len(key)} bytes can be guessed: use {KEY_BYTES} or more"
+            )
         self._key = key or secrets.token_bytes(32)
         self._known: dict[tuple[str, str], str] = {}
 
@@ -114,3 +124,19 @@ class Pseudonyms:
         if text is None:
             return None
         return self.name(kind, text) if kind else NOT_SHOWN
+
+
+def pseudonyms_for(
+    anonymize: bool | bytes, tables: Iterable[str], has_payload: bool
+) -> Pseudonyms | None:
+    """What `anonymize` asks for: none, those of a random key, or of this key.
+
+    Raises InvalidArgument for rows with contents of messages, in which names cannot be replaced.
+    """
+    if anonymize is False:
+        return None
+    if DOCUMENTS in tables:
+        raise InvalidArgument(f"{DOCUMENTS} have names within JSON: they cannot be anonymized")
+    if has_payload:
+        raise InvalidArgument("keys, values and headers of records cannot be anonymized")
+    return Pseudonyms(anonymize if isinstance(anonymize, bytes) else None)
