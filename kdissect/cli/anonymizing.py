@@ -6,7 +6,8 @@ from typing import IO, Any, Final
 
 import click
 
-from kdissect.cli.options import OUTPUT, F, option
+from kdissect.cli.help import OUTPUT, option
+from kdissect.cli.options import F
 
 KEY_LIMIT: Final = 4096  # of a file that is read as a key
 

@@ -10,7 +10,7 @@ from kdissect.cli.program import COMMANDS, program
 LINES = 40  # of a screen of 100 columns, with room for the prompt
 WIDTH = 100
 # Commands with two forms: times or conditions; groups, or the slowest alone.
-LONGER = {"compare": 50, "latency": 43, "report": 42}
+LONGER = {"compare": 50, "latency": 43}
 
 
 def help_of(name: str) -> list[str]:
