@@ -27,6 +27,7 @@ CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 CPU_PRESSURE = Path("/proc/pressure/cpu")
 STARTED = "started (kafka.server.Kafka"
 SETTLE_SECONDS = 0.4
+PCAP_HEADER = 24
 WORKING = ("java", "librdkafka")  # libraries whose agents work in threads
 NAMES = ("orders", "clicks", "payments", "trips", "parcels", "readings", "bids", "carts")
 Planned = tuple[str, str, Incident | Quiet, Variant]  # name, half, and incident
@@ -162,6 +163,8 @@ class Scene:
             self.truth.pressure = round((cpu_waits_us() - waited) / elapsed / 1e6, 2)
             time.sleep(SETTLE_SECONDS)
             self._sniffer.stop()
+            if pcap.stat().st_size <= PCAP_HEADER:
+                raise RuntimeError("nothing was captured")
         finally:
             self._sniffer.kill()
 

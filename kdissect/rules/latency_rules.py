@@ -446,8 +446,7 @@ def share_of(row: Row) -> float:
 def is_retransmitted(row: Row) -> bool:
     """Return whether it is the network that dominates a client's p99."""
     is_compared = row["untroubled_p99_ns"] is not None
-    is_more = number(row, "retransmitted_segments") >= number(row, "zero_windows")
-    return is_degraded(row) and is_more and is_compared and number(row, "lost_bytes") > 0
+    return is_degraded(row) and is_compared and not is_mostly_full(row)
 
 
 def is_unread(row: Row) -> bool:
@@ -467,9 +466,18 @@ def is_full_at_broker(row: Row) -> bool:
 
 def is_full(row: Row) -> bool:
     """Return whether full windows dominate a client's p99, and not lost packets."""
-    is_lost = number(row, "lost_bytes") > 0
-    is_more = number(row, "retransmitted_segments") < number(row, "zero_windows")
-    return is_degraded(row) and (is_more or not is_lost)
+    return is_degraded(row) and is_mostly_full(row)
+
+
+def is_mostly_full(row: Row) -> bool:
+    """Return whether full windows explain what was sent again.
+
+    A receiver without room drops what the sender had sent before it knew, so a few bytes are lost
+    without any fault of the network: full windows count from one in two of the exchanges on.
+    """
+    zero_windows = number(row, "zero_windows")
+    is_more = number(row, "retransmitted_segments") < zero_windows
+    return is_more or 2 * zero_windows >= number(row, "troubled") or not number(row, "lost_bytes")
 
 
 def is_degraded(row: Row) -> bool:
