@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -10,43 +9,18 @@ from typing import Any
 
 import pytest
 
-from kdissect.cli.program import ANSWERED, run
 from kdissect.text.escape import escaped, is_harmful
-from tests.conversation import conversation
-from tests.exchange_builders import request, response
 from tests.report.conftest import WIDTHS, Opened
+from tests.report.pages import HOSTILE, QUICKSTART, findings_of, hostile_capture, written
 from tests.report.test_numbers import CAPTURES, data_of
 
-ROOT = Path(__file__).parents[2]
-QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
 OF_PLOT = "id => echarts.getInstanceByDom(document.getElementById(id)).getOption()"
-# Names that would run, request or deceive, were they not text.
-HOSTILE = (
-    "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<!--<script>",
-    "\" onmouseover=alert(3) x=\"", "javascript:alert(4)", "url(http://127.0.0.1:9/x)",
-    "&lt;b&gt;&#0;", "{{7*7}}${7*7}", "]]>", "__proto__", "constructor", "%%data%%", "{b}{a|x}",
-    "=1+1", "\u202egnp.exe", "a\u200bb\x1b[31m", "\u2028alert(5)", "x" * 32_000,
-)  # fmt: skip
-
 Opens = Callable[..., Opened]
 
 
 @pytest.fixture(scope="module")
 def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(QUICKSTART, tmp_path_factory.mktemp("report"))
-
-
-def written(path: Path, directory: Path, *words: str) -> Path:
-    target = directory / "report.html"
-    assert run(["report", str(path), "-o", str(target), "--no-progress", *words]) == ANSWERED
-    return target
-
-
-def findings_of(path: Path, capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    capfd.readouterr()
-    assert run([str(path), "--json", "--no-progress"]) == ANSWERED
-    found: list[dict[str, Any]] = json.loads(capfd.readouterr().out)["findings"]
-    return found
 
 
 def serious(page: Any) -> list[str]:
@@ -196,24 +170,9 @@ def test_a_dark_page_is_printed_light(page_path: Path, opened: Opens) -> None:
     assert shown.said == []
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
-    talk = conversation().open()
-    for number, name in enumerate(HOSTILE):
-        topic = name[:200]
-        topics = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
-        asked = {"group_id": topic, "topics": topics}
-        talk = talk.client(request("OffsetCommit", 8, number, name, **asked))
-        answered = [{"name": topic, "partitions": [{"partition_index": 0, "error_code": 25}]}]
-        talk = talk.broker(response("OffsetCommit", 8, number, topics=answered))
-    path = tmp_path / "<b>\u202e&amp;.pcap"
-    path.write_bytes(talk.close().pcap())
-    return path
-
-
 @pytest.mark.slow
-def test_hostile_names_are_text(hostile: Path, tmp_path: Path, opened: Opens) -> None:
-    target = written(hostile, tmp_path)
+def test_hostile_names_are_text(tmp_path: Path, opened: Opens) -> None:
+    target = written(hostile_capture(tmp_path), tmp_path)
     shown = opened(target)
     for card in shown.page.locator(".card h3 button").all():
         card.click()

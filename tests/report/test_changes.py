@@ -12,7 +12,8 @@ from kdissect.report.changes import changes_page
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
 from tests.report.conftest import Opened
-from tests.report.test_browser import HOSTILE, OF_PLOT, Opens, serious
+from tests.report.pages import HOSTILE
+from tests.report.test_browser import OF_PLOT, Opens, serious
 from tests.report.test_numbers import data_of
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "incident-leader-killed-4.3.1.pcapng"
