@@ -46,6 +46,8 @@ def derive(capture: Path, view: View, names: dict[str, str]) -> Path:
     made.write_bytes(KINDS[kind](capture, port, argument))
     truth.name, truth.view = made.stem, view.kind.format(**names)
     if view.ids is not None:
+        # What names the cause in the whole is as true of a part that may not show it.
+        truth.also = list(dict.fromkeys([*truth.also, *truth.ids]))
         truth.ids = list(view.ids)
     if view.entities is not None:
         truth.entities = [entity.format(**names) for entity in view.entities]

@@ -191,6 +191,12 @@ def test_directions_are_the_parts_of_the_whole(capture: Path) -> None:
     assert min(counts) > 0
 
 
+def test_the_cause_is_not_false_where_it_need_not_be_seen(capture: Path) -> None:
+    part = read_truth(vantage.derive(capture, View("direction:requests", ids=()), {}))
+    told = score(Path("a"), part, [RIGHT, WRONG])
+    assert (told.rank, [one.id for one in told.false]) == (None, [WRONG.id])
+
+
 def test_halves_of_the_time_are_the_whole(capture: Path) -> None:
     first = vantage.derive(capture, View("part:0-0.5"), {})
     packets = list(vantage.packets_of(first))
