@@ -74,6 +74,8 @@ class Capture:
 
     def __init__(self, files: list[CaptureFile]) -> None:
         self.problems: list[Problem] = []
+        # Ordinal of the first packet: set before iterating where other captures come before these.
+        self.first_ordinal = 1
         # Files in a directory that are not captures.
         self.passed_over: list[str] = []
         self._files = files
@@ -93,12 +95,10 @@ class Capture:
 
     def __iter__(self) -> Iterator[list[Packet]]:
         try:
-            if len(self._files) == 1:
-                yield from self._iter_alone(self._files[0])
-            elif self._is_in_turn:
-                yield from self._iter_in_turn()
+            if self.first_ordinal == 1:
+                yield from self._iter_all()
             else:
-                yield from self._iter_merged()
+                yield from self._iter_renumbered(self.first_ordinal)
         finally:
             self.close()
 
@@ -186,6 +186,20 @@ class Capture:
             self.problems.append(empty_file(error))
             return False
         return True
+
+    def _iter_all(self) -> Iterator[list[Packet]]:
+        if len(self._files) == 1:
+            yield from self._iter_alone(self._files[0])
+        elif self._is_in_turn:
+            yield from self._iter_in_turn()
+        else:
+            yield from self._iter_merged()
+
+    def _iter_renumbered(self, ordinal: int) -> Iterator[list[Packet]]:
+        for batch in self._iter_all():
+            number_packets(batch, ordinal)
+            ordinal += len(batch)
+            yield batch
 
     def _iter_alone(self, file: CaptureFile) -> Iterator[list[Packet]]:
         while (batch := file.read()) is not None:

@@ -151,7 +151,7 @@ def are_in_turn(splits: Sequence[Split]) -> bool:
     """Return whether the splits in sequence yield the same as `open_captures` does for their files.
 
     This holds when no file starts before the one before it ends, and files without packets come
-    last. For several compressed files, or pipes, it is unknown.
+    last. For several compressed files, or pipes, it is unknown unless their times were added.
     """
     latest_ns = -1
     times: dict[int, tuple[int, int]] = {}
@@ -329,7 +329,7 @@ def _with_times(split: Split, scanner: AnyScanner) -> Split:
 
 def _is_unread(split: Split) -> bool:
     """Return whether the split has not been read for packets."""
-    return split.layout is None and split.end != 0
+    return split.layout is None and split.end != 0 and split.earliest_ns < 0
 
 
 def first_layout(layout: Layout) -> Layout:

@@ -29,7 +29,11 @@ STATE_FILE: Final = re.compile(rf"{OWN}/states/(?P<tap>\d+)/[^/.][^/]*\.state", 
 
 @dataclass
 class CaptureEntry:
-    """A capture in the dataset; `packets` is -1 when they were not counted."""
+    """A capture in the dataset.
+
+    `segment` is -1 for a capture that continues those before it. One that came too late for that
+    has the number of the first of those late captures that were dissected together with it.
+    """
 
     path: str
     sha256: str
@@ -38,6 +42,7 @@ class CaptureEntry:
     first_time_ns: int
     packets: int
     splits: int
+    segment: int = -1
 
 
 @dataclass
@@ -73,8 +78,9 @@ class FileEntry:
 class TapEntry:
     """A tap, whose ids begin at ``number << 36``.
 
-    `state` is the file with the checkpoint after its captures. A tap that was read by one task has
-    no state: it is read again when captures come. `latest_ns` is the time of its last packet.
+    `state` is the file with the checkpoint after its captures, from which later ones continue.
+    `latest_ns` is the capture's clock there. `closed` is the part of `balance` that the state does
+    not count: late captures, and those before a state that could not be continued.
     """
 
     name: str
@@ -85,6 +91,12 @@ class TapEntry:
     state: str = ""
     files: list[FileEntry] = field(default_factory=list)
     balance: dict[str, Any] = field(default_factory=dict)
+    closed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def packets(self) -> int:
+        """Number of packets of its captures."""
+        return max(sum(one.packets for one in self.captures), int(self.balance.get("packets", 0)))
 
     @property
     def rows(self) -> dict[str, int]:
@@ -171,10 +183,11 @@ def tap_entry(value: Any) -> TapEntry:
         for one in strict_json.items(made.get("files", []), "files")
     ]
     # A tap that failed in its first run has no balance.
-    balance = checked_balance(made["balance"]) if made.get("balance") else {}
-    tap = strict_json.entry(
-        TapEntry, made, "a tap", captures=captures, files=files, balance=balance
-    )
+    balances = {
+        name: checked_balance(made[name]) if made.get(name) else {}
+        for name in ("balance", "closed")
+    }
+    tap = strict_json.entry(TapEntry, made, "a tap", captures=captures, files=files, **balances)
     strict_json.number(tap.number, "number")
     if tap.state and state_tap(tap.state) != str(tap.number):
         raise DatasetError(f"{shortened(tap.state)} is no state of tap {tap.number}")

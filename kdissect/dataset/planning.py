@@ -4,24 +4,30 @@ import errno
 import hashlib
 import os
 import stat
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
-from kdissect.capture.capture_file import NO_PACKET_NS
-from kdissect.capture.rotation import chains
+from kdissect.capture.capture_file import NO_PACKET_NS, CaptureFile
+from kdissect.capture.packet import SECOND_NS
+from kdissect.capture.rotation import certain_turns, chains
+from kdissect.capture.scanner import Scanner
 from kdissect.capture.splits import Split, are_in_turn, plan_file
 from kdissect.dataset.entries import NO_DATE, CaptureEntry, FileEntry, Manifest, TapEntry
 from kdissect.dataset.storage import remember, seen
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.taps import Broken, Tap, short_name
 from kdissect.errors import CaptureError, KdissectError
+from kdissect.streams.clock import STEP_NS
 from kdissect.tables.ids import LARGEST_TAP
 
 # Each split boundary costs 0.5 to 3 MB of boundary state, independent of the split size.
 SPARK_SPLIT_SIZE: Final = 256 << 20
+# By how much the next capture of a tap may begin before the end of those before it: clocks that are
+# set while a capture is rotated, and captures that were begun before another one was ended.
+LONGEST_OVERLAP_NS: Final = 10 * SECOND_NS
 
 
 class Inspected(NamedTuple):
@@ -34,14 +40,20 @@ class Inspected(NamedTuple):
 class Work(NamedTuple):
     """A tap with new captures.
 
-    `tap` has all its captures, the new ones last; its files are those that stay, its state is the
-    one after the captures already in the dataset. `splits` are to be dissected; empty for a tap
-    that one task reads as a whole. `nameless` are files whose topics may have names now.
+    `tap` has all its captures, those from number `first` on are new, and the last `late` of them
+    are dissected alone, as later ones are in the dataset. The others continue its state: as
+    `splits`, or in one pass where there are none. The tap's files are those that stay, except
+    `was_open`: rows open at the end of the state. `nameless` are files whose topics may have names
+    now. `packets` were in the captures before the new ones.
     """
 
     tap: TapEntry
     splits: tuple[Split, ...]
     nameless: tuple[FileEntry, ...] = ()
+    first: int = 0
+    late: int = 0
+    was_open: tuple[FileEntry, ...] = ()
+    packets: int = 0
 
     @property
     def paths(self) -> list[str]:
@@ -53,6 +65,16 @@ class Work(NamedTuple):
         """The UTC day on which each capture begins."""
         return [date_of(capture.first_time_ns) for capture in self.tap.captures]
 
+    @property
+    def following(self) -> range:
+        """Numbers of the captures that continue the state."""
+        return range(self.first, len(self.tap.captures) - self.late)
+
+    @property
+    def alone(self) -> range:
+        """Numbers of the captures that are too late for that."""
+        return range(len(self.tap.captures) - self.late, len(self.tap.captures))
+
 
 Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 
@@ -60,7 +82,7 @@ Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 def inspect_capture(
     path: str, split_size: int = SPARK_SPLIT_SIZE, stores: tuple[str, ...] = ()
 ) -> Inspected | Broken:
-    """Read a capture once for its sha256, and once to split it."""
+    """Read a capture once for its sha256, and once to split it and to count its packets."""
     for one in stores:
         remember(one)
     size, modified_ns = seen(path)
@@ -68,6 +90,8 @@ def inspect_capture(
         with local_copy(path) as copy:
             digest = sha256_of(Path(copy))
             splits, packets = plan_file(path, split_size, copy)
+            if packets < 0:
+                splits, packets = count_packets(splits[0], copy)
             first_time_ns = chains([copy])[0].first_time_ns
         if seen(path) != (size, modified_ns):
             return Broken(path, f"{path}: is being written; it is read when that is over")
@@ -76,6 +100,22 @@ def inspect_capture(
     count = len(splits)
     entry = CaptureEntry(path, digest, size, modified_ns, first_time_ns, packets, count)
     return Inspected(entry, tuple(splits))
+
+
+def count_packets(split: Split, copy: str) -> tuple[list[Split], int]:
+    """The split of a compressed capture with the times of its packets, and their number."""
+    file = CaptureFile(copy, split.path)
+    try:
+        file.open()
+        scanner = cast("Scanner", file.scanner)
+        scanner.counts_only = True
+        while file.read() is not None:
+            pass
+    finally:
+        file.close()
+    if scanner.latest_ns >= 0:
+        split = split._replace(earliest_ns=scanner.earliest_ns, latest_ns=scanner.latest_ns)
+    return [split], int(scanner.number)
 
 
 def sha256_of(path: Path) -> str:
@@ -99,7 +139,7 @@ def unread(paths: Iterable[str], manifest: Manifest) -> list[str]:
 def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Planned":
     """Plan the work that brings all captures of the taps into the dataset."""
     new = unread((path for tap in taps for path in tap.paths), manifest)
-    planned = Planned([], [], set(), [])
+    planned = Planned([], [], set())
     known = {capture.sha256 for tap in manifest.taps for capture in tap.captures}
     found: dict[str, Inspected] = {}
     for path, one in zip(new, inspect(new), strict=True):
@@ -113,10 +153,7 @@ def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Pla
     for tap in taps:
         added = [found[path] for path in tap.paths if path in found]
         if added:
-            try:
-                planned.works.append(_plan_tap(tap, added, manifest, planned, inspect))
-            except CaptureError as error:
-                planned.failed.append(Failed(tap.name, str(error)))
+            planned.works.append(_plan_tap(tap, added, manifest, planned))
     return planned
 
 
@@ -133,23 +170,17 @@ class Planned(NamedTuple):
     works: list[Work]
     broken: list[Broken]
     read: set[str]
-    failed: list[Failed]
 
 
-def _plan_tap(
-    tap: Tap, added: list[Inspected], manifest: Manifest, planned: Planned, inspect: Inspect
-) -> Work:
+def _plan_tap(tap: Tap, added: list[Inspected], manifest: Manifest, planned: Planned) -> Work:
     entry = manifest.tap(tap.chain)
     if entry is None:
         number = max([manifest.next_tap, *(work.tap.number + 1 for work in planned.works)])
         if number > LARGEST_TAP:
             raise KdissectError(f"a dataset has {LARGEST_TAP + 1} taps at the most")
         taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
-        return _fresh(TapEntry(free_name(tap, taken), tap.chain, number, -1), added)
-    # Also when a ring buffer has wrapped: data of its files stays in the dataset.
-    if entry.state and (grown := _grown(entry, added)) is not None:
-        return grown
-    return _again(entry, added, inspect)
+        entry = TapEntry(free_name(tap, taken), tap.chain, number, -1)
+    return continued(entry, added)
 
 
 def free_name(tap: Tap, taken: set[str]) -> str:
@@ -158,58 +189,34 @@ def free_name(tap: Tap, taken: set[str]) -> str:
     return next((name for name in names if name not in taken), tap.chain)
 
 
-def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
-    """Work for new captures after the existing ones, None if they are not later."""
-    splits = placed(added, len(entry.captures), sum(one.packets for one in entry.captures))
-    earliest = min((split.earliest_ns for split in splits if split.earliest_ns >= 0), default=-1)
-    if not are_apart(splits) or 0 <= earliest < entry.latest_ns:
-        return None
-    tap = TapEntry(
-        entry.name,
-        entry.chain,
-        entry.number,
-        max(entry.latest_ns, *(split.latest_ns for split in splits)),
-        [*entry.captures, *(one.entry for one in added)],
-        entry.state,
-        [file for file in entry.files if not file.is_open and not file.is_nameless],
-    )
-    late = [file for file in entry.files if file.is_nameless and not file.is_open]
-    return Work(tap, tuple(splits), tuple(late))
+def continued(entry: TapEntry, added: Sequence[Inspected]) -> Work:
+    """Work that continues a tap with more captures; earlier ones are not needed for it.
 
-
-def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
-    """Work that reads all captures of a tap again, as the new ones do not follow the others."""
-    replaced = {one.entry.path for one in added}
-    paths = [capture.path for capture in entry.captures if capture.path not in replaced]
-    gone = [path for path in paths if seen(path)[0] < 0]
-    gone += [path for path, count in Counter(paths).items() if count > 1]  # overwritten
-    before = [] if gone else inspect(paths)
-    digests = {capture.path: capture.sha256 for capture in entry.captures}
-    gone += [
-        one.entry.path
-        for one in before
-        if isinstance(one, Inspected) and one.entry.sha256 != digests[one.entry.path]
+    Also when a ring buffer has wrapped: data of its files stays in the dataset.
+    """
+    late = [one for one in added if is_late(entry, one.entry, one.splits)]
+    following = [one for one in added if one not in late]
+    count = len(entry.captures)
+    segment = count + len(following)
+    captures = [
+        *entry.captures,
+        *(one.entry for one in following),
+        *(replace(one.entry, segment=segment) for one in late),
     ]
-    if gone:
-        raise CaptureError(
-            f"{added[0].entry.path}: is not later than all of tap {entry.name} that the dataset "
-            f"has, so all its captures are needed again, but there is no {gone[0]} as it was"
-        )
-    broken = [one.message for one in before if isinstance(one, Broken)]
-    if broken:
-        raise CaptureError(f"tap {entry.name} has to be read again: {broken[0]}")
-    every = sorted(
-        [*(one for one in before if isinstance(one, Inspected)), *added],
-        key=lambda one: (one.entry.first_time_ns, one.entry.path),
+    tap = replace(entry, captures=captures)
+    if not following:
+        return Work(tap, (), first=count, late=len(late), packets=entry.packets)
+    splits = placed(following, count, entry.packets)
+    tap.files = [file for file in entry.files if not file.is_open and not file.is_nameless]
+    return Work(
+        tap,
+        tuple(splits) if are_apart(splits, [capture.path for capture in tap.captures]) else (),
+        tuple(file for file in entry.files if file.is_nameless and not file.is_open),
+        count,
+        len(late),
+        tuple(file for file in entry.files if file.is_open),
+        entry.packets,
     )
-    return _fresh(TapEntry(entry.name, entry.chain, entry.number, -1), every)
-
-
-def _fresh(tap: TapEntry, captures: list[Inspected]) -> Work:
-    tap.captures = [one.entry for one in captures]
-    splits = placed(captures, 0, 0)
-    tap.latest_ns = max(split.latest_ns for split in splits)
-    return Work(tap, tuple(splits) if are_apart(splits) else ())
 
 
 def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Split]:
@@ -223,9 +230,32 @@ def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Sp
     return splits
 
 
-def are_apart(splits: Sequence[Split]) -> bool:
-    """Return whether splits can be dissected independently: uncompressed files in order of time."""
-    return all(split.layout is not None for split in splits) and are_in_turn(splits)
+def are_apart(splits: Sequence[Split], paths: Sequence[str]) -> bool:
+    """Return whether splits whose packets were counted can be dissected independently.
+
+    This holds when their files follow each other: by time, or because the names of all `paths` of
+    the tap show it, by which one pass reads them too.
+    """
+    return are_in_turn(splits) or certain_turns(paths) is not None
+
+
+def is_late(entry: TapEntry, capture: CaptureEntry, splits: Sequence[Split]) -> bool:
+    """Return whether a capture is from before the end of those that its tap has already.
+
+    It may overlap with them a little, and does not count as late if it is the last one by its name.
+    """
+    if entry.latest_ns < 0 or capture.first_time_ns == NO_PACKET_NS:
+        return False
+    latest_ns = max(split.latest_ns for split in splits)
+    is_past = latest_ns < entry.latest_ns - STEP_NS
+    is_past |= capture.first_time_ns < entry.latest_ns - LONGEST_OVERLAP_NS
+    return is_past and not is_last_by_name(entry, capture.path)
+
+
+def is_last_by_name(entry: TapEntry, path: str) -> bool:
+    """Return whether names show that one tap wrote this file after all others of it."""
+    turns = certain_turns([*(capture.path for capture in entry.captures), path])
+    return turns is not None and turns[-1] == max(turns)
 
 
 def date_of(time_ns: int) -> str:

@@ -10,7 +10,7 @@ from kdissect.checkpoint.codec.captures import SPLITS
 from kdissect.dataset.entries import CaptureEntry, FileEntry
 from kdissect.dataset.planning import Failed, Inspected
 from kdissect.dataset.taps import Broken
-from kdissect.dataset.tasks import BroughtIn
+from kdissect.dataset.tasks import BroughtIn, Merged
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.documents import Document, dump, load
 from kdissect.encoding.kinds import (
@@ -53,6 +53,7 @@ def ipc_table(content: bytes) -> pa.Table:
 
 
 FILE: Final = entry(FileEntry)
+MERGED: Final = named(Merged, balance=Plain(), latest_ns=INT, is_new=BOOL)
 VALUE: Final = Plain(
     file=(FileEntry, FILE),
     failed=(Failed, named(Failed, tap=TEXT, message=TEXT)),
@@ -60,11 +61,12 @@ VALUE: Final = Plain(
     broken=(Broken, named(Broken, path=TEXT, message=TEXT, size=INT, modified_ns=INT)),
     brought_in=(
         BroughtIn,
-        named(BroughtIn, files=Many(FILE), balance=Plain(), sizes=Dict(TEXT, INT)),
+        named(BroughtIn, files=Many(FILE), merged=MERGED, sizes=Dict(TEXT, INT)),
     ),
+    merged=(Merged, MERGED),
     table=(pa.Table, Converted(BYTES, ipc_bytes, ipc_table)),
 )
-DOCUMENT: Final = Document(6, "answer of a task", 1, Fixed(BOOL, VALUE))
+DOCUMENT: Final = Document(6, "answer of a task", 2, Fixed(BOOL, VALUE))
 
 
 def answer_bytes(is_good: bool, answer: Any) -> bytes:

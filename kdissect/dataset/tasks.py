@@ -6,7 +6,6 @@
     publish        some splits     → Parquet files with their corrected rows
     rename         rows of earlier runs → the same with the topic names known now
     bring_in       a tap with one new split → all of these, one after the other
-    read_whole     a tap that cannot be split → Parquet files at once
 
 Output is written atomically, under a name that does not depend on the process that wrote it. Longer
 than other modules: the steps of a run, with the files that they exchange.
@@ -48,10 +47,11 @@ from kdissect.dataset.staging import (
     read_part,
     read_staged,
 )
+from kdissect.dataset.storage import seen
 from kdissect.dataset.storage_captures import local_copies, local_copy
 from kdissect.dataset.stored_columns import spark_schema
-from kdissect.errors import EncodingError
-from kdissect.pipeline import Options, PausedCollector, Run
+from kdissect.errors import CaptureError, EncodingError, Problem
+from kdissect.pipeline import Options, PausedCollector
 from kdissect.system.confined import PUBLIC, SECRET, Below
 from kdissect.tables.batches import TEXT_TYPE, BatchBuilder
 from kdissect.tables.row_buffers import topic_id_text
@@ -59,6 +59,7 @@ from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed, check_rows
 
 SETTLED: Final = "settled"  # rows that the merger output before the end
+BEGUN_ANEW: Final = "tap-begun-anew"  # kind of the problem row of a state that was not continued
 OPEN: Final = "open"  # its output at the end, as nothing followed
 
 
@@ -116,11 +117,22 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
     return {"boundary_bytes": len(boundary), "row_bytes": staged.size}
 
 
-def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
-    """Merge the splits of a tap; returns the balance of its bytes."""
+class Merged(NamedTuple):
+    """A tap after its new captures: the balance of its bytes, and the capture's clock.
+
+    `is_new`: it did not continue the state before, see `begun`.
+    """
+
+    balance: dict[str, Any]
+    latest_ns: int
+    is_new: bool
+
+
+def merge_tap(task: Task, place: tuple[int]) -> Merged:
+    """Merge the splits of a tap."""
     work = task.works[place[0]]
     with PausedCollector():
-        merger = begun(task, work)
+        merger, is_new = begun(task, work)
         rows = MergedRows(merger, task, work)
         settled = Staged(task.staged(work, SETTLED))
         for number in range(len(work.splits)):
@@ -131,17 +143,28 @@ def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
                 corrections = merger.add(boundary)
             make_whole(task.staged(work, f"{number}.corrections"), corrections.to_bytes())
             rows.write(settled, task.options.batch_rows)
-        with going_on(f"the last boundary state of tap {work.tap.name}"):
-            state = merger.state().to_bytes()
-            rows.write(settled, 1)
-            merger.finish()
-        still_open = Staged(task.staged(work, OPEN))
-        rows.write(still_open, 1)
+        end_tap(task, work, rows, settled)
+    return merged(merger, is_new)
+
+
+def end_tap(task: Task, work: Work, rows: "MergedRows", settled: Staged) -> None:
+    """Write the state after the captures of a tap, and the rows that are open then."""
+    with going_on(f"the last boundary state of tap {work.tap.name}"):
+        state = rows.merger.state().to_bytes()
+        rows.write(settled, 1)
+        rows.merger.finish()
+    still_open = Staged(task.staged(work, OPEN))
+    rows.write(still_open, 1)
     make_whole(task.staged(work, "names"), names_bytes(dict(rows.names)))
     make_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
-    return asdict(merger.balance)
+
+
+def merged(merger: Merger, is_new: bool) -> Merged:
+    """What is known of a tap when its merger is finished."""
+    latest_ns = int(merger.dissector.streams.clock.now_ns)
+    return Merged(asdict(merger.balance), latest_ns, is_new)
 
 
 def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:
@@ -154,16 +177,35 @@ def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:
     return boundary
 
 
-def begun(task: Task, work: Work) -> Merger:
-    """Merger initialized with the tap's state in the dataset."""
+def begun(task: Task, work: Work) -> tuple[Merger, bool]:
+    """Merger with the tap's state in the dataset, and whether it could not be continued.
+
+    That is so where the state needs packets (of TLS that was decrypted) of a capture that is gone:
+    then connections that were open begin anew, which is a problem row.
+    """
+    try:
+        return resumed(task, work), not work.tap.state
+    except CaptureError as error:
+        paths = [work.paths[number] for number in work.following]
+        merger = Merger(task.options, read_again, lambda: secrets_in(paths))
+        text = f"tap {work.tap.name}: {error}; its open connections begin anew"
+        merger.dissector.add_problems(
+            [Problem("capture", BEGUN_ANEW, text, capture=work.following.start)]
+        )
+        return merger, True
+
+
+def resumed(task: Task, work: Work) -> Merger:
+    """Merger with the tap's state; raises CaptureError where that needs a capture that is gone."""
     state = None
     if work.tap.state:
         path = task.there(task.stored(work.tap.state))
         state = Checkpoint.from_bytes(read_part(path, task.dataset, task.options.limits))
-    known = () if state is None else state.splits
-    paths = list(dict.fromkeys(split.path for split in (*known, *work.splits)))
-    if not {*paths} <= {*work.paths}:
+    known = [] if state is None else [split.path for split in state.splits]
+    if not {*known} <= {*work.paths}:
         raise EncodingError(f"the state of tap {work.tap.name} is of other captures")
+    new = [work.paths[number] for number in work.following]
+    paths = [*dict.fromkeys([*(path for path in known if seen(path)[0] >= 0), *new])]
     with going_on(f"the state of tap {work.tap.name}"):
         return Merger(task.options, read_again, lambda: secrets_in(paths), state)
 
@@ -172,6 +214,7 @@ class MergedRows:
     """Rows that the merger itself outputs."""
 
     def __init__(self, merger: Merger, task: Task, work: Work) -> None:
+        self.merger = merger
         self.dissector = merger.dissector
         self.names = merger.dissector.exchanges.names
         self.builders = {
@@ -270,6 +313,8 @@ def staged_rows(
             continue
         if number == 0:
             yield from rows_of(task, work, SETTLED)
+            if not work.splits:
+                return  # read in one pass
         corrections = Corrections.from_bytes(task.part(work, f"{number}.corrections"))
         for table, batch in rows_of(task, work, str(number)):
             yield table, corrections.apply(table, batch)
@@ -284,7 +329,7 @@ class BroughtIn(NamedTuple):
     """Result of a tap processed by one task."""
 
     files: list[FileEntry]
-    balance: dict[str, Any]
+    merged: Merged
     sizes: dict[str, int]
 
 
@@ -292,26 +337,11 @@ def bring_in(task: Task, place: tuple[int]) -> BroughtIn:
     """Do all work of a tap with one new split, which cannot be parallelized."""
     number = place[0]
     sizes = dissect_part(task, (number, 0))
-    balance = merge_tap(task, place)
+    done = merge_tap(task, place)
     files = publish(task, (number, 0, 1)) + publish(task, (number, -1, 0))
     if task.works[number].nameless:
         files += rename(task, place)
-    return BroughtIn(files, balance, sizes)
-
-
-def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str, Any]]:
-    """Dissect all captures of a tap in one pass: they overlap in time, or are compressed."""
-    work = task.works[place[0]]
-    with (
-        local_copies(work.paths) as copies,
-        Run(list(copies), task.options, copies) as run,
-        Output(
-            task.run_directory, work, file_name(task, work, "whole"), mode=mode_of(task)
-        ) as output,
-    ):
-        for table, batch in run:
-            output.write(table, batch)
-    return output.entries, asdict(run.balance)
+    return BroughtIn(files, done, sizes)
 
 
 def mode_of(task: Task) -> int:

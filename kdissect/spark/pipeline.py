@@ -129,7 +129,7 @@ def _dissect(
     ]  # fmt: skip
     mended = planned.read & {one.path for one in manifest.broken}
     if not planned.works and not broken and not mended:
-        return Outcome(0, 0, 0, 0, 0, (), tuple(planned.failed), manifest)
+        return Outcome(0, 0, 0, 0, 0, (), (), manifest)
     task = Task(
         str(dataset.directory),
         str(dataset.run_directory),
@@ -151,7 +151,7 @@ def _dissect(
         done.boundary_bytes,
         done.row_bytes,
         tuple(broken),
-        (*planned.failed, *done.failed),
+        tuple(done.failed),
         made,
     )
 

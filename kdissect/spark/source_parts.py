@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kdissect.capture.packet import Packet
-from kdissect.capture.splits import Split, plan, read_split
+from kdissect.capture.splits import Split, are_in_turn, plan, read_split
 from kdissect.checkpoint.boundary_state import BoundaryState
 from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.checkpoint.corrections import Corrections
@@ -32,7 +32,7 @@ from kdissect.checkpoint.jobs_run import find_secrets
 from kdissect.checkpoint.merger import Merger
 from kdissect.checkpoint.split import SplitRun, made_columns
 from kdissect.checkpoint.validation import going_on
-from kdissect.dataset.planning import are_apart, groups_of
+from kdissect.dataset.planning import groups_of
 from kdissect.dataset.shared_staging import LOOK_S, Staging
 from kdissect.dataset.staging import most_bytes
 from kdissect.dataset.storage import seen
@@ -86,7 +86,7 @@ def parts_of(paths: Sequence[str], size: int) -> list[tuple[Split, ...]]:
     except CaptureError:
         # Reported by the task that reads it.
         return []
-    if not are_apart(splits):
+    if any(split.layout is None for split in splits) or not are_in_turn(splits):
         return []
     return [tuple(splits[group.start : group.stop]) for group in groups_of(splits, size)]
 

@@ -6,15 +6,18 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kdissect.dataset.entries import FileEntry, TapEntry
+from kdissect.dataset.one_pass import read_alone, read_on
 from kdissect.dataset.planning import Failed, groups_of
 from kdissect.dataset.storage_tasks import mirrored
+from kdissect.dataset.stored_run import added
 from kdissect.dataset.tasks import (
+    BroughtIn,
+    Merged,
     Task,
     bring_in,
     dissect_part,
     merge_tap,
     publish,
-    read_whole,
     rename,
 )
 from kdissect.errors import KdissectError, OutputError, StoreError
@@ -51,30 +54,34 @@ class Steps:
         works = self.task.works
         alone = [(number,) for number, work in enumerate(works) if len(work.splits) == 1]
         cut = [number for number, work in enumerate(works) if len(work.splits) > 1]
-        uncut = [(number,) for number, work in enumerate(works) if not work.splits]
-        for place, (files, balance) in self._each(read_whole, uncut):
-            self._add(place, files)
-            self.taps[place[0]].balance = balance
-        sizes = []
-        for place, one in self._each(bring_in, alone):
-            self._settle(place[0], one.balance)
-            self._add(place, one.files)
-            sizes.append(one.sizes)
+        uncut = [(n,) for n, work in enumerate(works) if work.following and not work.splits]
+        sizes = [self._bring(place, one) for place, one in self._each(read_on, uncut)]
+        sizes += [self._bring(place, one) for place, one in self._each(bring_in, alone)]
         parts = [(number, part) for number in cut for part in range(len(works[number].splits))]
         sizes += [size for _, size in self._each(dissect_part, parts)]
-        for (number, *_), balance in self._each(merge_tap, [(number,) for number in cut]):
-            self._settle(number, balance)
+        for (number, *_), merged in self._each(merge_tap, [(number,) for number in cut]):
+            self._settle(number, merged)
         for place, files in self._each(publish, self._groups(cut)):
             self._add(place, files)
-        late = [(number,) for number in cut if works[number].nameless]
-        for place, files in self._each(rename, late):
+        renamed = [(number,) for number in cut if works[number].nameless]
+        for place, files in self._each(rename, renamed):
             self._add(place, files)
+        late = [(number,) for number, work in enumerate(works) if work.late]
+        for place, one in self._each(read_alone, late):
+            self._add(place, one.files)
+            self._close(place[0], one.merged.balance)
         return Done(
             [tap for number, tap in enumerate(self.taps) if number not in self.failed],
             list(self.failed.values()),
             sum(size["boundary_bytes"] for size in sizes),
             sum(size["row_bytes"] for size in sizes),
         )
+
+    def _bring(self, place: Place, one: BroughtIn) -> dict[str, int]:
+        """Take the result of a tap that one task did; return the sizes."""
+        self._settle(place[0], one.merged)
+        self._add(place, one.files)
+        return one.sizes
 
     def _groups(self, cut: Sequence[int]) -> list[Place]:
         """Splits that go into the same files, and the open rows at the end of each tap."""
@@ -97,9 +104,22 @@ class Steps:
         pairs = zip(todo, answers, strict=True)
         return [(place, answer) for place, answer in pairs if place[0] not in self.failed]
 
-    def _settle(self, number: int, balance: dict[str, Any]) -> None:
-        self.taps[number].balance = balance
-        self.taps[number].state = self.task.state_path(self.task.works[number])
+    def _settle(self, number: int, merged: Merged) -> None:
+        """Take a tap's new state."""
+        tap, work = self.taps[number], self.task.works[number]
+        if merged.is_new:
+            # What was open at the end of the state before stays as it is.
+            tap.files += [replace(file, is_open=False) for file in work.was_open]
+            tap.closed = tap.balance
+        tap.balance = added([merged.balance, tap.closed])
+        tap.state = self.task.state_path(work)
+        tap.latest_ns = max(merged.latest_ns, -1)
+
+    def _close(self, number: int, balance: dict[str, Any]) -> None:
+        """Add what no state counts."""
+        tap = self.taps[number]
+        tap.balance = added([balance, tap.balance])
+        tap.closed = added([balance, tap.closed])
 
     def _add(self, place: Place, files: list[FileEntry]) -> None:
         self.taps[place[0]].files += files

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
+from tests.dataset.passes import rows_of_passes
+from tests.spark.rotated import ALL, dataset_rows, manifest_of, rotate
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0  # for machines that are out of breath
@@ -80,7 +81,8 @@ class Place:
         assert sorted(taps) == ["one", "two"]
         for name, tap in taps.items():
             ring = self.directory / "rings" / name
-            expected = library_rows(sorted(str(path) for path in ring.iterdir()), tap.number)
+            assert {one.path for one in tap.captures} == {str(path) for path in ring.iterdir()}
+            expected = rows_of_passes(tap)
             found = dataset_rows(self.dataset, tap.name)
             for table in {*expected, *found}:
                 assert found.get(table, []) == expected.get(table, []), f"{name}: {table}"

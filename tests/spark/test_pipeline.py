@@ -87,28 +87,6 @@ def written(dataset: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in dataset.rglob("*") if path.is_file()}
 
 
-def test_a_capture_that_comes_too_late_has_its_tap_read_again(tmp_path: Path) -> None:
-    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=4)
-    dataset = tmp_path / "dataset"
-    dissect(None, [paths[0], paths[2], paths[3]], dataset, tables=ALL)
-    dissect(None, [paths[1]], dataset, tables=ALL)
-    expected = library_rows(paths)
-    assert dataset_rows(dataset) == expected
-    Path(paths[0]).rename(tmp_path / "away")
-    late = tmp_path / "ring" / "ring.pcap9"
-    late.write_bytes(Path(paths[1]).read_bytes()[:-7])
-    other = rotate("sasl-4.3.1.pcapng", tmp_path / "other", 1, seed=1)
-    (failed,) = dissect(None, [late, *other], dataset, tables=ALL).failed
-    assert failed.tap == "ring-ring"
-    assert failed.message == (
-        f"{late}: is not later than all of tap ring that the dataset has, so all its captures are "
-        f"needed again, but there is no {paths[0]} as it was"
-    )
-    # Of this tap nothing has changed; the other one is in.
-    assert dataset_rows(dataset, "ring") == expected
-    assert dataset_rows(dataset, "other-ring") == library_rows(other, 1)
-
-
 def test_several_taps_have_ids_of_their_own(tmp_path: Path) -> None:
     one = rotate("groups-4.3.1.pcapng", tmp_path / "b1", 2, seed=1)
     other = rotate("sasl-4.3.1.pcapng", tmp_path / "b2", 2, seed=2)
@@ -132,7 +110,7 @@ def test_taps_can_be_matched_by_a_pattern(tmp_path: Path) -> None:
     assert found == library_rows([str(path) for path in moved])
 
 
-def test_compressed_captures_are_read_by_one_task(tmp_path: Path) -> None:
+def test_compressed_captures_give_the_rows_of_the_library(tmp_path: Path) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=6)
     packed = []
     for path in paths:

@@ -39,14 +39,25 @@ def test_tls_without_keys_and_kafka_07_go_on_without_their_captures(
     assert dataset_rows(dataset) == expected
 
 
-def test_tls_with_keys_goes_on_while_its_captures_are_there(tmp_path: Path) -> None:
+def test_tls_with_keys_goes_on_while_its_captures_are_there_and_else_begins_anew(
+    tmp_path: Path,
+) -> None:
     paths = rotate(RESUMED, tmp_path / "ring", 3, seed=4)
     dataset = tmp_path / "dataset"
     for path in paths[:2]:
         assert dissect(None, [path], dataset, tables=ALL, keylog=KEYS).failed == ()
-    assert dataset_rows(dataset) == library_rows(paths[:2], keylog=KEYS)
+    first = library_rows(paths[:2], keylog=KEYS)
+    assert dataset_rows(dataset) == first
     state = Checkpoint.from_bytes((dataset / manifest_of(dataset).taps[0].state).read_bytes())
     assert {split.path for split in state.splits} <= set(paths[:2])
     Path(state.splits[0].path).unlink()
-    (failed,) = dissect(None, [paths[2]], dataset, tables=ALL, keylog=KEYS).failed
-    assert "no such file" in failed.message
+    assert dissect(None, [paths[2]], dataset, tables=ALL, keylog=KEYS).failed == ()
+    rows = dataset_rows(dataset)
+    (told,) = (row for row in rows["problems"] if "tap-begun-anew" in row)
+    assert f"tap ring: {state.splits[0].path}: no such file" in told
+    # Rows from before it stay, also of what was open then.
+    kept = {table: set(found) - set(rows.get(table, [])) for table, found in first.items()}
+    assert kept == {table: set() for table in first}
+    (tap,) = manifest_of(dataset).taps
+    assert tap.balance["packets"] == sum(one.packets for one in tap.captures)
+    assert tap.balance["exchanges"] == tap.rows["exchanges"]
