@@ -267,7 +267,8 @@ class _Step:
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
         """Dissect connections of a flow again, with all that began on it in the split."""
-        for connection_id in {*ids, *self.born.get(flow, ())}:
+        # A connection may be dropped for several reasons, and its exchanges count once.
+        for connection_id in {*ids, *self.born.get(flow, ())} - self.corrections.dropped:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
             if connection_id in self.boundary.inside_ended:
