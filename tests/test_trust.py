@@ -79,6 +79,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "checkpoint/spill_transfer.py": "files in that temporary directory, named by number",
     "spark/java.py": "a file of the user's cache, under a name of the package",
     "dataset/manifest.py": "the directory that the user names; else by `Below`",
+    "dataset/one_pass.py": "the name of a task's function, `rename`",
     "dataset/planning.py": "opens a capture to read it",
     "spark/pipeline.py": "a directory of the run; the tap in its name is quoted",
     "dataset/publishing.py": "directories of the run; the tap in their names is quoted",
