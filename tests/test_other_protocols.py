@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.exchanges.other_protocols import foreign_protocol
+from kdissect.exchanges.other_protocols import RECOGNISERS, foreign_protocol
 from kdissect.protocol.apis import APIS, ApiKey
 from tests.conversation import conversation
 from tests.exchange_builders import found_in, request, response, sized
@@ -108,6 +108,18 @@ def test_the_first_bytes_may_lie_anywhere_in_a_buffer() -> None:
 @given(st.binary(max_size=400))
 def test_any_bytes_have_a_name_or_none(first: bytes) -> None:
     assert foreign_protocol(first, 0, len(first)) in {"", *CLIENTS, *SERVERS}
+
+
+@given(
+    st.one_of(
+        st.sampled_from([first for _, _, first in SAID]), st.binary(min_size=4, max_size=400)
+    ),
+    st.sampled_from([b"", bytes(1), bytes(2), bytes(3)]),
+)
+def test_the_bytes_of_a_small_size_are_recognised_as_by_all(first: bytes, zeros: bytes) -> None:
+    first = zeros + first[len(zeros) :]
+    named = [name for name, is_spoken in RECOGNISERS if is_spoken(first[:300])]
+    assert foreign_protocol(first, 0, len(first)) == (named[0] if named else "")
 
 
 @given(

@@ -65,7 +65,7 @@ def foreign_protocol(data: bytes, start: int, end: int) -> str:
     first = data[start : min(end, start + LOOK)]
     if len(first) < 4:
         return ""
-    for name, is_spoken in RECOGNISERS:
+    for name, is_spoken in SIZED_RECOGNISERS if first.startswith(SMALL_SIZE) else RECOGNISERS:
         if is_spoken(first):
             return name
     return ""
@@ -178,3 +178,10 @@ RECOGNISERS: Final[tuple[tuple[str, Callable[[bytes], bool]], ...]] = (
     ("zookeeper", is_zookeeper), ("rmi", is_rmi), ("postgresql", is_postgresql),
     ("mysql", is_mysql), ("redis", is_redis), ("amqp", is_amqp), ("mqtt", is_mqtt), ("dns", is_dns),
 )  # fmt: skip
+# Those that may begin with the size of a Kafka message of less than 64 KB, as nearly all begin.
+SMALL_SIZE: Final = bytes(2)
+SIZED_RECOGNISERS: Final = tuple(
+    (name, is_spoken)
+    for name, is_spoken in RECOGNISERS
+    if name in ("zookeeper", "postgresql", "mysql")
+)

@@ -30,7 +30,14 @@ from kdissect.framing.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.streams.events import Connection
-from kdissect.streams.proxy_header import INCOMPLETE, NO_HEADER, read_cut_header, read_proxy_header
+from kdissect.streams.proxy_header import (
+    INCOMPLETE,
+    NO_HEADER,
+    V1_FIRST,
+    V2_FIRST,
+    read_cut_header,
+    read_proxy_header,
+)
 
 # Where connections are only compared with their state elsewhere, all of a direction's first bytes
 # are searched, and its bytes behind the second limit. Between the two, in the possible rest of a
@@ -246,6 +253,10 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
     """Index behind a PROXY header, if any; WAIT for the rest of it, or for the next bytes."""
     if state.proxy_header_size > 0:
         return window.start
+    if window.start < window.end:
+        first: i64 = window.data[window.start]
+        if first not in (V1_FIRST, V2_FIRST):
+            return window.start
     # Bytes of a hole are zeros here, and carry no information.
     seen = window.seen_from(window.start)
     header = read_proxy_header(window.data, window.start, seen)

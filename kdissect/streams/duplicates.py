@@ -21,6 +21,7 @@ elsewhere (recent_chunks.py, reassembly_buffer.py): a packet with other bytes is
 from typing import Final
 
 from librt.strings import read_i32_be, read_i64_be
+from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.packets.segment import Segment
@@ -67,13 +68,20 @@ class DuplicatePackets:
 
     `stream` is a number unique to one direction of one connection; `count` is of all segments,
     copies included, so the place of a segment is the number of segments before it.
+
+    Segments whose streams have the same lowest bits are chained, so that a search visits only
+    those: `_latest` is the place of the last of each chain, `_before` that of the one before each
+    mark in its chain. A place below the oldest one remembered ends a chain.
     """
 
-    __slots__ = ("marks", "count")
+    __slots__ = ("marks", "count", "_latest", "_before", "_is_chained")
 
     def __init__(self) -> None:
         self.marks: list[Mark] = [Mark() for _ in range(RECENT_SEGMENTS)]
         self.count: i64 = 0
+        self._latest = vec[i64]([-1] * RECENT_SEGMENTS)
+        self._before = vec[i64]([-1] * RECENT_SEGMENTS)
+        self._is_chained: bool = True
 
     def jump(self, count: i64) -> None:
         """Advance past segments that are not relevant, to `count` segments in total."""
@@ -89,8 +97,13 @@ class DuplicatePackets:
 
     def add(self, segment: Segment, stream: i64) -> None:
         """Remember a segment in place of the oldest."""
-        mark = self.marks[self.count & (RECENT_SEGMENTS - 1)]
-        self.count += 1
+        count = self.count
+        at = count & (RECENT_SEGMENTS - 1)
+        mark = self.marks[at]
+        chain = stream & (RECENT_SEGMENTS - 1)
+        self._before[at] = self._latest[chain]
+        self._latest[chain] = count
+        self.count = count + 1
         mark.stream = stream
         # The numbers have 32 bits, so the shift wraps around without loss.
         mark.numbers = segment.sequence << 32 | segment.acknowledgment
@@ -110,12 +123,13 @@ class DuplicatePackets:
 
         `limit` is the `same_ns` of that; -1 if there is none.
         """
+        if not self._is_chained:
+            self._chain()
         numbers = wanted.numbers
         stream = wanted.stream
-        at = self.count
-        oldest = max(oldest, at - RECENT_SEGMENTS)
-        while at > oldest:
-            at -= 1
+        oldest = max(oldest, self.count - RECENT_SEGMENTS, 0)
+        at = self._latest[stream & (RECENT_SEGMENTS - 1)]
+        while at >= oldest:
             mark = self.marks[at & (RECENT_SEGMENTS - 1)]
             if (
                 mark.numbers == numbers
@@ -126,7 +140,22 @@ class DuplicatePackets:
                 and (limit == SAME_ID_NS or mark.options == wanted.options)
             ):
                 return at
+            at = self._before[at & (RECENT_SEGMENTS - 1)]
         return -1
+
+    def _chain(self) -> None:
+        """Chain all marks anew, after some were put among others."""
+        self._is_chained = True
+        self._latest = vec[i64]([-1] * RECENT_SEGMENTS)
+        at = max(0, self.count - RECENT_SEGMENTS)
+        while at < self.count:
+            stream = self.marks[at & (RECENT_SEGMENTS - 1)].stream
+            if stream >= 0:
+                self._before[at & (RECENT_SEGMENTS - 1)] = self._latest[
+                    stream & (RECENT_SEGMENTS - 1)
+                ]
+                self._latest[stream & (RECENT_SEGMENTS - 1)] = at
+            at += 1
 
     def placed(self, streams: frozenset[int] | None = None) -> list[tuple[int, Mark]]:
         """All remembered marks, or those of these streams, with places; read-only."""
@@ -145,6 +174,7 @@ class DuplicatePackets:
 
     def put(self, placed: list[tuple[int, Mark]]) -> None:
         """Restore these marks, except those that are too old."""
+        self._is_chained = False
         for at, mark in placed:
             if self.count - RECENT_SEGMENTS <= at < self.count:
                 self.marks[at & (RECENT_SEGMENTS - 1)] = mark

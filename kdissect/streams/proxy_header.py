@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 V1_START: Final = b"PROXY "
 V1_LIMIT: Final = 107  # bytes of the longest header of version 1
 V2_SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
+# Their first bytes.
+V1_FIRST: Final = 0x50
+V2_FIRST: Final = 0x0D
 V2_FIXED: Final = 16
 V2_PROXY: Final = 0x21
 # Family and transport of TCP over IPv4 and IPv6, with the size of an address.

@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Final
 from kdissect.errors import Problem
 from kdissect.limits import Limits
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
-from kdissect.streams.proxy_header import INCOMPLETE, V2_FIXED, read_proxy_header
+from kdissect.streams.proxy_header import (
+    INCOMPLETE,
+    V1_FIRST,
+    V2_FIRST,
+    V2_FIXED,
+    read_proxy_header,
+)
 from kdissect.tls.hellos import CLIENT_HELLO, MESSAGE_HEADER, SERVER_HELLO
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.masters import Masters
@@ -117,6 +123,9 @@ class Tls:
             return [event]
         watch = self._watched.get(connection)
         if watch is None:
+            if is_first(event, 0) and begins_neither(event):
+                connection.clear_directions |= 1 << direction
+                return [event]
             watch = self._watched[connection] = Watch()
         if isinstance(event, Gap):
             return [*self._take_first(watch, direction), event]
@@ -286,6 +295,14 @@ def is_first(event: Chunk | Gap, begin: int) -> bool:
     """Return whether it is certain that the stream starts here, at the position `begin`."""
     starts = event.connection.start_seen[event.direction]
     return isinstance(event, Chunk) and event.position == begin and starts
+
+
+def begins_neither(event: Chunk | Gap) -> bool:
+    """Return whether bytes are neither the first of TLS nor of a PROXY header, few as they are."""
+    if not isinstance(event, Chunk):
+        return False
+    first = event.data[event.start]
+    return first not in KINDS and first != V1_FIRST and first != V2_FIRST
 
 
 def may_be_start(event: Chunk | Gap) -> bool:

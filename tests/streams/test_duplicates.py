@@ -1,6 +1,7 @@
 """Packets that the capture holds twice, against packets that were sent twice."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -12,11 +13,15 @@ from kdissect.streams.duplicates import (
     SAME_ID_NS,
     SAME_TIMESTAMP_NS,
     DuplicatePackets,
+    Mark,
+    copied_mark,
     has_timestamps,
+    mark_of,
 )
 from kdissect.streams.events import ZERO_WINDOW
 from tests.conversation import START_NS, conversation
 from tests.packets.builders import make_flow, make_tcp
+from tests.seeds import SEED
 from tests.streams.reading import Reading
 
 TIMESTAMPS = b"\x01\x01\x08\x0a\x00\x00\x00\x05\x00\x00\x00\x03"
@@ -201,3 +206,51 @@ def test_the_same_acknowledgment_sent_three_times_is_three_packets() -> None:
     talk = conversation(has_acks=False).client(b"one").ack(False).ack(False).ack(False)
     assert Reading(talk.segments()).connection.counts[1].duplicate_packets == 0
     assert Reading(talk.double().segments()).connection.counts[1].duplicate_packets == 4
+
+
+def latest_copy(added: dict[int, Mark], count: int, wanted: Mark, limit: int, oldest: int) -> int:
+    """What `DuplicatePackets.find` returns, found by looking at every segment remembered."""
+    fields = ("stream", "numbers", "identity", "state", "options")
+    return max(
+        (
+            at
+            for at, mark in added.items()
+            if at >= max(oldest, count - RECENT_SEGMENTS)
+            and mark.stream == wanted.stream
+            and all(getattr(mark, name) == getattr(wanted, name) for name in fields)
+            and abs(mark.time_ns - wanted.time_ns) <= limit
+        ),
+        default=-1,
+    )
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_a_copy_is_found_among_all_segments_remembered_whatever_else_was_done(case: int) -> None:
+    random = Random(f"{SEED} {case}")
+    copies = DuplicatePackets()
+    added: dict[int, Mark] = {}
+    # Streams of one chain and of others, on both sides of its width.
+    streams = [random.randrange(4) + RECENT_SEGMENTS * random.randrange(3) for _ in range(5)]
+    for step in range(300):
+        segment = seen(step * 1000, ip_id=0, window=random.randrange(3), options=TIMESTAMPS)
+        stream = random.choice(streams)
+        done = random.random()
+        if done < 0.6:
+            added[copies.count] = mark_of(segment, stream)
+            copies.add(segment, stream)
+        elif done < 0.75:
+            copies.skip()
+        elif done < 0.8:
+            copies.jump(copies.count + random.choice([1, 30, RECENT_SEGMENTS, 5000]))
+        elif done < 0.85 and copies.count > 0:
+            at = max(0, copies.count - random.randrange(1, 2 * RECENT_SEGMENTS))
+            copies.put([(at, mark_of(segment, stream))])
+            if at >= copies.count - RECENT_SEGMENTS:
+                added[at] = mark_of(segment, stream)
+        elif done < 0.87:
+            placed = [(at, copied_mark(mark)) for at, mark in copies.placed()]
+            copies.refill(copies.count, placed)
+        wanted = mark_of(segment, stream)
+        oldest = random.choice([0, copies.count - RECENT_SEGMENTS, copies.count - 5])
+        found = copies.find(wanted, SAME_TIMESTAMP_NS, oldest)
+        assert found == latest_copy(added, copies.count, wanted, SAME_TIMESTAMP_NS, oldest)
