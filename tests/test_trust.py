@@ -23,6 +23,8 @@ RUNNING = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpi
 IMPORTS_WITH_A_REASON = {
     # Pipes between a process and those it has started, for one run; nothing is in a file.
     "checkpoint/worker_pool.py": {"pickle"},
+    # Pairs of sockets between a process and those it has forked, with the same privileges.
+    "live/workers/messages.py": {"pickle"},
 }
 CALLS_WITH_A_REASON = {
     # Readers of layouts, written out from the package's own schema; no data is in the source.

@@ -82,6 +82,15 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 )
 @options.user
 @topic_names
+@option(
+    "--workers",
+    group=CAPTURE,
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that share the connections, each on a processor of its own.",
+)
 @click.option(
     "--max-cpu",
     type=click.FloatRange(1),
@@ -155,6 +164,7 @@ def command(
     log_directories: tuple[Path, ...],
     webhook: str | None,
     webhook_allow: tuple[str, ...],
+    workers: int,
     **rest: Any,
 ) -> int:
     """Capture on interfaces (-i), or read SOURCE: a pipe (`-`), a capture, or with --follow one
@@ -167,6 +177,7 @@ def command(
         of_files = {name: rest[name] for name in ("keep", "disk")}
         refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
     target = hook_of(webhook, webhook_allow, rest["findings_s"])
+    refuse_workers(workers, asked, settings, rest["findings_s"])
     if metrics is not None:
         require_extra("--metrics", "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
@@ -174,6 +185,7 @@ def command(
 
         show_interfaces()
         return ANSWERED
+    from kdissect.cli.live_plan import Plan, share_of
     from kdissect.cli.live_start import Needs, opened
     from kdissect.dissection.options import Options
 
@@ -181,18 +193,33 @@ def command(
     made = Options(tables=chosen, payload=payload, **settings)
     if rotation == Rotation():
         rotation = Rotation(every_s=60)
-    modules = ["kdissect.cli.live_run"]
+    plan = Plan(asked=asked, options=made, rotation=rotation, webhook=target, **rest)
+    share = share_of(plan, workers)
+    modules = ["kdissect.cli.live_run"] if workers == 1 else ["kdissect.cli.live_worker"]
+    leading = [] if workers == 1 else ["kdissect.cli.live_leader"]
     if metrics is not None:
-        modules += ["kdissect.live.counting.metrics", "kdissect.live.metrics_server"]
+        leading.append("kdissect.live.metrics_server")
+        modules.append("kdissect.live.counting.metrics")
     if rest["findings_s"] is not None:
         modules += ["kdissect.api.live_findings", "kdissect.rules.planned"]
     if target is not None:
         modules.append("kdissect.live.webhook")
-    needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user, log_directories)
+    needs = Needs(
+        asked, made, tuple(modules), rest["directory"], metrics, user, log_directories,
+        workers=workers, leading=tuple(leading),
+    )  # fmt: skip
     with opened(needs) as had:
-        from kdissect.cli.live_run import Plan, run
+        if had.seat is not None:
+            from kdissect.cli.live_worker import work
 
-        return run(Plan(asked=asked, options=made, rotation=rotation, webhook=target, **rest), had)
+            return work(share, had, metrics is not None)
+        if had.workers:
+            from kdissect.cli.live_leader import lead
+
+            return lead(plan, had)
+        from kdissect.cli.live_run import run
+
+        return run(plan, had)
 
 
 def hook_of(url: str | None, allowed: tuple[str, ...], findings_s: float | None) -> Any:
@@ -204,6 +231,20 @@ def hook_of(url: str | None, allowed: tuple[str, ...], findings_s: float | None)
     from kdissect.live.webhook import target_of
 
     return target_of(url, allowed)
+
+
+def refuse_workers(
+    workers: int, asked: Any, settings: options.Settings, findings_s: float | None
+) -> None:
+    """Reject what several workers cannot do; raises InvalidArgument."""
+    asked.check_workers(workers)
+    if workers == 1:
+        return
+    if findings_s is not None:
+        raise InvalidArgument("--findings judge all connections together: leave --workers out")
+    for path in settings["keylog"]:
+        if Path(path).is_fifo():
+            raise InvalidArgument(f"{path} is a pipe, which one process can read, not --workers")
 
 
 def refuse(of_files: dict[str, Any]) -> None:

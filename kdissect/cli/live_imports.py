@@ -53,7 +53,17 @@ def import_all(modules: Collection[str], tables: Collection[str]) -> None:
 
     Raises KdissectError for files that this process cannot read.
     """
-    for name in (*modules, *LATE):
+    import_modules((*modules, *LATE))
+    writer_classes()
+    if "bodies" in tables:
+        from kdissect.messages.telemetry import metrics_definition
+
+        metrics_definition()
+
+
+def import_modules(modules: Collection[str]) -> None:
+    """Import the modules; raises KdissectError for files that this process cannot read."""
+    for name in modules:
         try:
             import_module(name)
         except (ImportError, OSError) as error:
@@ -61,11 +71,6 @@ def import_all(modules: Collection[str], tables: Collection[str]) -> None:
                 f"{name} cannot be imported by the user {os.geteuid()}, whom kdissect runs as: "
                 f"{error}; it has to be where that user can read it, for example in /opt/kdissect"
             ) from error
-    writer_classes()
-    if "bodies" in tables:
-        from kdissect.messages.telemetry import metrics_definition
-
-        metrics_definition()
 
 
 def keep_all(modules: Collection[str], tables: Collection[str]) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -40,13 +41,17 @@ class Lines(Listener):
         self._has_begun = False
         self._output = Output()
 
-    def begin(self, watcher: LiveCapture) -> None:
+    def begin(self, watcher: LiveCapture | None = None) -> None:
         self._output.begin()
+
+    def is_due(self, now_ns: int) -> bool:
+        """Return whether a tick at that time writes a line."""
+        return self._last_ns is not None and now_ns >= self._last_ns + self._every_ns
 
     def tick(self, status: Status) -> None:
         if self._last_ns is None:
             self._last_ns = status.now_ns
-        elif status.now_ns >= self._last_ns + self._every_ns:
+        elif self.is_due(status.now_ns):
             self._write(status)
 
     def finish(self, status: Status) -> None:
@@ -109,6 +114,18 @@ def tell_begin(asked: Asked, options: Options) -> None:
 
 def tell_end(status: Status, names: list[str], files: Any) -> None:
     """Print the totals and the location of the output."""
+    tell_totals(status, names)
+    if files is not None:
+        tell_files(files.rows, files.number, files.run.path)
+
+
+def tell_files(rows: int, rotations: int, run: str | Path) -> None:
+    """Print the number of rows written, and where they are."""
+    tell(f"{human.counted(rows, 'row')} in {human.counted(rotations, 'rotation')}: {run}")
+
+
+def tell_totals(status: Status, names: list[str]) -> None:
+    """Print the totals."""
     balance = status.balance
     shown = ", ".join(names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
@@ -118,6 +135,3 @@ def tell_end(status: Status, names: list[str], files: Any) -> None:
         f"{human.counted(balance.exchanges, 'exchange')} on "
         f"{human.counted(balance.connections, 'connection')}"
     )
-    if files is not None:
-        rotations = human.counted(files.number, "rotation")
-        tell(f"{human.counted(files.rows, 'row')} in {rotations}: {files.run.path}")

@@ -2,59 +2,30 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.documents import head
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end, tell_finding
-from kdissect.cli.live_options import Rotation
+from kdissect.cli.live_plan import Plan, files_memory, limited
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import ANSWERED
-from kdissect.dissection.options import Options
-from kdissect.limits import Limits
 from kdissect.live.listener import Listener
 from kdissect.live.metrics_socket import Bound
 from kdissect.live.privileges import ThreadCheck
-from kdissect.live.source_choice import Asked
 from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import Watcher
 
 if TYPE_CHECKING:
     from kdissect.api.finding_states import FindingEvent
     from kdissect.live.counting.metrics import MetricsListener
+    from kdissect.live.counting.sampled_metrics import SampledMetrics
     from kdissect.live.counting.snapshot import Snapshot
-
-NEVER: Final = Rotation()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The requested run; None for parts not requested."""
-
-    asked: Asked
-    options: Options
-    directory: Path | None = None
-    rotation: Rotation = NEVER
-    keep: int | None = None
-    disk: int | None = None
-    flush_s: float = 5.0
-    labels: int = 100
-    max_cpu: float | None = None
-    max_memory: int | None = None
-    duration_s: float | None = None
-    every_s: float = 5.0
-    is_json: bool = False
-    findings_s: float | None = None
-    webhook: Any = None
-
-    @property
-    def has_lines(self) -> bool:
-        """Return whether lines go to stdout: where no other output shows the progress."""
-        return self.directory is None or self.is_json
+    from kdissect.live.files.rotation import RotatedTables
 
 
 class Parts:
@@ -97,7 +68,7 @@ def run(plan: Plan, opened: Opened) -> int:
     watcher = Watcher(
         packet_source, parts.listeners, plan.options, keylogs=opened.keylogs, **shedding(plan)
     )
-    with signals(watcher), served(parts, opened.bound):
+    with signals(watcher), served(parts.metrics, opened.bound):
         tell_begin(plan.asked, plan.options)
         watcher.run()
     status = watcher.status()
@@ -105,26 +76,6 @@ def run(plan: Plan, opened: Opened) -> int:
     if not status.balance.exchanges:
         explain_empty(NO_EXCHANGES, asdict(status.balance))
     return ANSWERED
-
-
-def limited(plan: Plan) -> Options:
-    """The options with limits that fit the memory, except those set explicitly."""
-    if plan.max_memory is None or plan.options.limits != Limits():
-        return plan.options
-    from kdissect.live.memory import limits_for
-
-    files_bytes = files_memory(plan) or 0
-    limits = limits_for(plan.max_memory, plan.asked.ring_bytes, files_bytes=files_bytes)
-    return replace(plan.options, limits=limits)
-
-
-def files_memory(plan: Plan) -> int | None:
-    """Memory budget of rows waiting to be written; None for the default."""
-    if plan.max_memory is None or plan.directory is None:
-        return None
-    from kdissect.live.memory import files_bytes_for
-
-    return files_bytes_for(plan.max_memory)
 
 
 def shedding(plan: Plan) -> dict[str, Any]:
@@ -137,9 +88,9 @@ def shedding(plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def served(parts: Parts, bound: Bound | None) -> Iterator[None]:
+def served(metrics: "SampledMetrics | None", bound: Bound | None) -> Iterator[None]:
     """Serve metrics inside this context, where requested."""
-    server = None if bound is None else start_server(parts.metrics, bound)
+    server = None if bound is None or metrics is None else start_server(metrics, bound)
     try:
         yield
     finally:
@@ -147,11 +98,11 @@ def served(parts: Parts, bound: Bound | None) -> Iterator[None]:
             server.close()
 
 
-def make_files(plan: Plan, directory: Path) -> Listener:
+def make_files(plan: Plan, directory: Path) -> "RotatedTables":
     """Writer of the tables as rotating files."""
     from kdissect.live.files.rotation import RotatedTables
 
-    files: Listener = RotatedTables(
+    return RotatedTables(
         directory,
         tables=plan.options.tables,
         every_s=plan.rotation.every_s,
@@ -163,7 +114,6 @@ def make_files(plan: Plan, directory: Path) -> Listener:
         memory=files_memory(plan),
         notice=tell,
     )
-    return files
 
 
 def make_metrics(labels: int) -> "MetricsListener":
@@ -173,7 +123,7 @@ def make_metrics(labels: int) -> "MetricsListener":
     return MetricsListener(labels=labels)
 
 
-def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
+def start_server(metrics: "SampledMetrics", bound: Bound) -> Any:
     """Start the metrics server; the result has `close`."""
     from kdissect.live.metrics_server import serve_at
 

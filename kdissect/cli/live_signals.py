@@ -6,16 +6,23 @@ SIGHUP            rotate, and reopen sources and key logs
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from kdissect.live.watcher import Watcher
+from typing import Final, Protocol
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 KILLED: Final = 128  # base of a shell's exit code for a killed program; the signal is added
+
+
+class Stoppable(Protocol):
+    """A capture, as the handlers of signals use it: both set a flag."""
+
+    def stop(self) -> None:
+        """End it cleanly."""
+
+    def reopen(self) -> None:
+        """Rotate, and reopen sources and key logs."""
 
 
 class Asked:
@@ -26,12 +33,17 @@ class Asked:
 
 
 @contextmanager
-def signals(watcher: "Watcher") -> Iterator[Asked]:
-    """Deliver signals to `watcher`, which polls ten times a second, inside this context."""
+def signals(watcher: Stoppable, kill: Callable[[], None] | None = None) -> Iterator[Asked]:
+    """Deliver signals to `watcher`, which polls ten times a second, inside this context.
+
+    `kill` is called before this process ends at once.
+    """
     asked = Asked()
 
     def stop(number: int, _: FrameType | None) -> None:
         if asked.to_stop:
+            if kill is not None:
+                kill()
             os._exit(KILLED + number)
         asked.to_stop = True
         watcher.stop()

@@ -82,6 +82,10 @@ class LiveCapture(Protocol):
         """Stop after the packets that are being dissected."""
         ...
 
+    def reopen(self) -> None:
+        """Make files and the packet source reopen."""
+        ...
+
 
 class Listener:
     """Takes rows of its `tables`; methods that are not overridden do nothing.

@@ -62,6 +62,13 @@ class Asked:
                 "packets are read"
             )
 
+    def check_workers(self, workers: int) -> None:
+        """Raise KdissectError where these sources cannot be shared by so many."""
+        if workers > 1 and not self.interfaces:
+            raise InvalidArgument("--workers share the packets of interfaces: name one with -i")
+        if workers > 1 and self.through == "scapy":
+            raise InvalidArgument("--workers read rings; leave --through out")
+
     @property
     def ring_bytes(self) -> int:
         """Memory of buffers shared with the kernel."""
@@ -83,6 +90,29 @@ def open_source(asked: Asked, options: Options | None = None) -> PacketSource:
         if options.keylog and asked.is_live
         else packet_source
     )
+
+
+def open_sources(asked: Asked, options: Options, workers: int) -> list[PacketSource]:
+    """One for each worker, that share all packets of the interfaces; raises KdissectError."""
+    if workers == 1:
+        return [open_source(asked, options)]
+    from kdissect.sources import opening
+
+    asked.check()
+    asked.check_workers(workers)
+    packet_sources: list[PacketSource] = opening.open_shared(
+        asked.interfaces,
+        workers,
+        opening.Asked(
+            () if asked.all_ports else wanted_ports(options),
+            asked.expression,
+            asked.snaplen,
+            asked.buffer_bytes,
+            asked.through,
+            asked.promiscuous,
+        ),
+    )
+    return [DelayBuffer(one, KEY_DELAY_S) if options.keylog else one for one in packet_sources]
 
 
 def wanted_ports(options: Options) -> list[int]:

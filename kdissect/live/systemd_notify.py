@@ -8,7 +8,7 @@ Without that variable nothing is sent.
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -78,8 +78,11 @@ class ServiceListener(Listener):
         self._status_ns = 0
 
     def begin(self, watcher: LiveCapture) -> None:
-        names = ", ".join(watcher.packet_source.names)
-        self._notifier.tell("READY=1", f"STATUS=captures {names}")
+        self.ready(watcher.packet_source.names)
+
+    def ready(self, names: Sequence[str]) -> None:
+        """Notify that it captures on these interfaces."""
+        self._notifier.tell("READY=1", f"STATUS=captures {', '.join(names)}")
 
     def alive(self) -> None:
         self._notifier.tell("WATCHDOG=1")

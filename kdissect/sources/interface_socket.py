@@ -1,7 +1,9 @@
 """`InterfaceSocket`: a Linux AF_PACKET socket that stays bound to an interface.
 
 An interface that goes down or disappears is a Problem; when it is back, perhaps as another one with
-the same name, the socket is bound again. Unlike a new socket, that needs no privileges.
+the same name, the socket is bound again. Unlike a new socket, that needs no privileges. A member of
+a fanout group, as each of several workers has one, stays with its interface: the kernel refuses to
+bind it again.
 """
 
 import ctypes
@@ -18,6 +20,8 @@ from typing import Final
 from kdissect.capture.packet import SECOND_NS
 from kdissect.errors import CaptureError, CapturePermissionError, Problem, not_among
 from kdissect.sources.bpf_programs import NOTHING, Program, attach
+from kdissect.sources.fanout import SOL_PACKET as SOL_PACKET
+from kdissect.sources.fanout import join, new_group
 from kdissect.sources.interfaces import (
     ANY,
     ARPHRD_LOOPBACK,
@@ -32,7 +36,6 @@ from kdissect.sources.interfaces import (
 from kdissect.sources.packet_source import Counts
 
 # <linux/if_packet.h>, <linux/if_ether.h>, <asm-generic/socket.h>
-SOL_PACKET: Final = 263
 PACKET_ADD_MEMBERSHIP: Final = 1
 PACKET_MR_PROMISC: Final = 1
 PACKET_STATISTICS: Final = 6
@@ -62,6 +65,7 @@ class InterfaceSocket:
         self.problems: list[Problem] = []
         self.link_type = find_link_type(opened, name)
         self._promiscuous = promiscuous
+        self._is_member = False
         self._number = -1
         self._received = 0
         self._dropped = 0
@@ -76,9 +80,14 @@ class InterfaceSocket:
 
     def begin(self, program: Program) -> None:
         """Start the capture; from the first packet on only those that the program passes."""
+        self.bind()
+        self.admit(program)
+
+    def bind(self) -> None:
+        """Bind to the interface, without any packets yet."""
         attach(self.socket, NOTHING)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        if self.name != ANY and hardware_type(self.socket, self.name) == ARPHRD_LOOPBACK:
+        if self.name != ANY and self._is_loopback():
             # Loopback also receives what it sends: the filter would drop the copy, but the sender
             # would still pay for making it.
             with suppress(OSError):
@@ -87,6 +96,28 @@ class InterfaceSocket:
             self._bind()
         except OSError as error:
             raise no_such_interface(self.name) from error
+
+    def join_group(self, group: int | None) -> int:
+        """Share the packets with the other members of a fanout group, None for a new one.
+
+        The socket is bound; returns the group. Raises CaptureError.
+        """
+        self._is_member = True
+        is_loopback = self.name != ANY and self._is_loopback()
+        try:
+            return (
+                new_group(self.socket, is_loopback)
+                if group is None
+                else join(self.socket, group, is_loopback)
+            )
+        except OSError as error:
+            raise CaptureError(
+                f"{self.name}: the kernel does not spread packets over several workers"
+                f" ({error.strerror}): leave --workers out"
+            ) from error
+
+    def admit(self, program: Program) -> None:
+        """Receive the packets that the program passes, from now on."""
         self._empty()
         attach(self.socket, program)
         if self.name != ANY and not is_interface_up(self.socket, self.name):
@@ -115,9 +146,9 @@ class InterfaceSocket:
             self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
 
     def reopen(self) -> None:
-        """Bind to the interface that has the name now."""
+        """Bind to the interface that has the name now; raises CaptureError, see `_bind_again`."""
         try:
-            self._bind()
+            self._bind_again()
         except OSError:
             if not self.is_away:
                 self._went()
@@ -167,7 +198,7 @@ class InterfaceSocket:
                 return
             kind = link_type_of(hardware_type(self.socket, self.name))
             if kind == self.link_type:
-                self._bind()
+                self._bind_again()
         except OSError:
             return
         if kind != self.link_type:
@@ -178,6 +209,22 @@ class InterfaceSocket:
         away = (now - self._away_ns) / SECOND_NS
         self._away_ns = -1
         self._tell("interface-back", f"is back after {away:.1f} s")
+
+    def _is_loopback(self) -> bool:
+        return hardware_type(self.socket, self.name) == ARPHRD_LOOPBACK
+
+    def _bind_again(self) -> None:
+        """Bind to the interface that has the name now; OSError if none has.
+
+        Raises CaptureError for a member of a group where that is another interface.
+        """
+        if not self._is_member:
+            self._bind()
+        elif self.name != ANY and interface_number(self.socket, self.name) != self._number:
+            raise CaptureError(
+                f"{self.name} is another interface since it is back, and the sockets of several"
+                " workers stay with the first one: start again"
+            )
 
     def _bind(self) -> None:
         """Bind to the interface that has the name now; OSError if none has."""

@@ -75,6 +75,34 @@ def open_interfaces(
     return packet_sources[0] if len(packet_sources) == 1 else Multiplexer(packet_sources)
 
 
+def open_shared(names: Sequence[str], workers: int, asked: Asked) -> list[PacketSource]:
+    """Packet sources of several workers, each of which gets all packets of some connections.
+
+    Arguments are as for `open_interfaces`; the buffer is shared by all. Raises CaptureError.
+    """
+    names = list(dict.fromkeys(names))
+    _check(names, asked)
+    if not IS_LINUX or asked.through == SCAPY:
+        raise CaptureError("several workers read rings, on Linux alone: leave --workers out")
+    buffer_bytes = asked.buffer_bytes // (len(names) * workers)
+    members: list[list[RingSource]] = [[] for _ in range(workers)]
+    try:
+        for capture, name in enumerate(names):
+            group = None
+            for rings in members:
+                rings.append(_open_member(name, capture, buffer_bytes, asked))
+                group = rings[-1].source.join_group(group)
+            program = make_filter(members[0][-1].source.link_type, asked)
+            # A connection belongs to another member as long as some have not joined.
+            for rings in members:
+                rings[-1].source.admit(program)
+    except BaseException:
+        for ring in (ring for rings in members for ring in rings):
+            ring.close()
+        raise
+    return [rings[0] if len(rings) == 1 else Multiplexer(rings) for rings in members]
+
+
 def make_filter(link_type: int, asked: Asked) -> Program:
     """BPF program for ports and expression; raises CaptureError if either is invalid."""
     program = port_filter(asked.ports, link_type, asked.snaplen)
@@ -122,6 +150,17 @@ def _open_ring(name: str, capture: int, buffer_bytes: int, asked: Asked) -> Ring
     try:
         source = InterfaceSocket(opened, name, capture, asked.promiscuous)
         return RingSource(source, make_filter(source.link_type, asked), buffer_bytes)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _open_member(name: str, capture: int, buffer_bytes: int, asked: Asked) -> RingSource:
+    """A ring without packets yet, to join a group."""
+    opened = open_socket(name)
+    try:
+        source = InterfaceSocket(opened, name, capture, asked.promiscuous)
+        return RingSource(source, None, buffer_bytes)
     except BaseException:
         opened.close()
         raise

@@ -55,10 +55,11 @@ class NoRing(CaptureError):
 class RingSource(InterfaceSource):
     """Reads a ring of about `buffer_bytes`; `source` is not bound yet, and owned.
 
-    Raises NoRing where the kernel provides none.
+    Without a program it is bound, but gets no packets until `source.admit`. Raises NoRing where the
+    kernel provides none.
     """
 
-    def __init__(self, source: InterfaceSocket, program: Program, buffer_bytes: int) -> None:
+    def __init__(self, source: InterfaceSocket, program: Program | None, buffer_bytes: int) -> None:
         self.names = [source.name]
         self.source = source
         self._next = 0
@@ -69,7 +70,9 @@ class RingSource(InterfaceSource):
             self.block_size, self.block_count = self._open_ring(buffer_bytes)
             self.pause_s = pause_for(self.block_size * self.block_count)
             self._ring = mmap.mmap(source.socket.fileno(), self.block_size * self.block_count)
-            source.begin(program)
+            source.bind()
+            if program is not None:
+                source.admit(program)
         except BaseException:
             self.close()
             raise

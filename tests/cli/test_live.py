@@ -13,8 +13,10 @@ import pytest
 
 from kdissect.cli import live_interfaces, live_run
 from kdissect.cli.live_lines import Deadline, Lines
+from kdissect.cli.live_plan import FIRST_BYTES, Plan, share_of
 from kdissect.cli.program import run
 from kdissect.live.listener import Listener, Status
+from kdissect.live.source_choice import Asked
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.sources.listening import Endpoint, listening
@@ -375,3 +377,38 @@ def test_as_another_user_all_files_are_that_users(shared_path: Path) -> None:
     assert {path.stat().st_uid for path in [output, *output.rglob("*")]} == {
         pwd.getpwnam("nobody").pw_uid
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["quickstart.pcapng"], "--workers share the packets of interfaces: name one with -i"),
+        (["-", "--follow"], "--workers share the packets of interfaces: name one with -i"),
+        (["-i", "lo", "--through", "scapy"], "--workers read rings; leave --through out"),
+        (["-i", "lo", "--findings", "5m"], "--findings judge all connections together"),
+        (["-i", "lo", "--max-memory", "300M"], "--max-memory is for all processes"),
+    ],
+)
+def test_what_several_workers_cannot_do_is_an_error(
+    words: list[str], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["live", *words, "--workers", "2"]) == 2
+    assert said in capfd.readouterr().err
+
+
+def test_a_key_log_from_a_pipe_is_for_one_process(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "keys")
+    assert run(["live", "-i", "lo", "--keylog", str(tmp_path / "keys"), "--workers", "2"]) == 2
+    assert "is a pipe, which one process can read" in capfd.readouterr().err
+
+
+def test_workers_share_the_limits_of_all() -> None:
+    asked = Asked(interfaces=["lo"], buffer_bytes=64 << 20)
+    plan = Plan(asked, Options(), keep=10, disk=7, max_cpu=100, max_memory=4 << 30)
+    share = share_of(plan, 4)
+    assert share_of(plan, 1) is plan
+    assert (share.asked.buffer_bytes, share.max_cpu) == (16 << 20, 25)
+    assert (share.keep, share.disk) == (40, 7)
+    assert share.max_memory == ((4 << 30) - FIRST_BYTES) // 4

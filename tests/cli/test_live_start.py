@@ -89,7 +89,8 @@ def test_an_unimportable_module_is_an_error_that_names_the_user() -> None:
 
 def test_all_threads_are_checked_once_all_others_have_begun(tmp_path: Path) -> None:
     """Threads of files, lines and metrics start when their listener begins."""
-    from kdissect.cli.live_run import Parts, Plan
+    from kdissect.cli.live_plan import Plan
+    from kdissect.cli.live_run import Parts
 
     class Counted(Dropped):
         checks = 0

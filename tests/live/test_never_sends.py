@@ -15,10 +15,12 @@ SENDING = {
     "send", "sendall", "sendfile", "sendmsg", "sendp", "sendto", "sr", "sr1", "srp", "urlopen",
 }  # fmt: skip
 # Spans go to the given endpoint, Spark talks with its own processes, a service with its manager,
-# metrics are answered to scrapers, and events of findings go to the webhook that was asked for.
+# metrics are answered to scrapers, events of findings go to the webhook that was asked for, and
+# workers talk with the process that forked them.
 TALKING = (
     "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/http_server.py",
     "live/metrics_server.py", "live/metrics_socket.py", "live/webhook.py",
+    "live/workers/forking.py", "live/workers/messages.py",
 )  # fmt: skip
 
 
@@ -70,6 +72,21 @@ def test_capture_sockets_send_nothing() -> None:
         if name_of(call) in SENDING
     ]
     assert found == []
+
+
+def test_workers_talk_over_pairs_of_sockets_alone() -> None:
+    opening = {"socket", "socketpair", "connect", "bind", "listen", "fromfd", *SENDING}
+    found = {
+        ast.unparse(call)
+        for name, tree in modules()
+        if name.startswith("live/workers/")
+        for call in calls(tree)
+        if name_of(call) in opening
+    }
+    assert found == {
+        "socket.socketpair()",
+        "to.sendall(len(content).to_bytes(SIZE_BYTES, 'big') + content)",
+    }
 
 
 def test_a_service_talks_with_its_manager_alone() -> None:

@@ -20,6 +20,7 @@ from kdissect.live.counting.consumer_groups import grouping
 from kdissect.live.counting.degraded_connections import degraded, is_late
 from kdissect.live.counting.error_groups import failing
 from kdissect.live.counting.latency_groups import timed, whole_of
+from kdissect.live.counting.mergeable import MergeableSnapshot, named
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.partial_aggregates import PartialAggregates
 from kdissect.live.counting.slowest import slowest
@@ -84,6 +85,19 @@ class Meters(Listener):
         taken = self._snapshot(focus)
         self._taken = taken
         return taken
+
+    def mergeable(self) -> MergeableSnapshot:
+        """Figures up to the last tick, to be merged with those of other workers."""
+        with self._lock:
+            buckets = self._window.buckets
+            names = Vocabulary(*(each.now() for each in self._window.names))
+        fold = self._folds.of(MergedBuckets(buckets, names))
+        return MergeableSnapshot(
+            self.snapshot(),
+            named(fold.apis, names.apis),
+            named(fold.clients, names.clients),
+            named(fold.topics, names.topics),
+        )
 
     def _snapshot(self, focus: Focus) -> Snapshot:
         with self._lock:

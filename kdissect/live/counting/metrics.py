@@ -1,33 +1,19 @@
 """Counters and histograms for Prometheus; `metrics_server` serves them over HTTP."""
 
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Final
 
 import pyarrow as pa
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
-from prometheus_client.core import Metric as Family
-from prometheus_client.registry import Collector
 
 from kdissect.live.counting.bucket_builder import Gathering
 from kdissect.live.counting.counters import Counters
-from kdissect.live.counting.first_pages import SCRAPER, FirstPages, Scraper
-from kdissect.live.counting.metric_declarations import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
+from kdissect.live.counting.sampled_metrics import SampledMetrics
 from kdissect.live.counting.samples import (
-    Distribution,
     Growing,
+    Samples,
     Values,
-    empty,
     histograms_of,
     label_counts,
     status_counts,
@@ -43,22 +29,7 @@ from kdissect.tls.agreement import REASONS
 LABELS: Final = 100
 
 
-def build() -> dict[str, str]:
-    """Build information."""
-    try:
-        number = version("kdissect")
-    except PackageNotFoundError:
-        number = ""
-    spec = find_spec("kdissect.framing.frames")
-    is_plain = spec is None or spec.origin is None or spec.origin.endswith(".py")
-    return {"version": number, "build": "plain" if is_plain else "compiled"}
-
-
-# Read on import: at a scrape this process may have no permission to read the files of kdissect.
-BUILD: Final = build()
-
-
-class MetricsListener(Listener, Collector):
+class MetricsListener(Listener, SampledMetrics):
     """Counts since the start; `labels` clients and topics have a name, see `LabelNames`.
 
     Counts grow at each tick. `collect` may be called from any thread.
@@ -67,6 +38,7 @@ class MetricsListener(Listener, Collector):
     tables = frozenset({"exchanges", "partitions", "errors", "members"}) | WireCounts.TABLES
 
     def __init__(self, labels: int = LABELS) -> None:
+        super().__init__()
         self._counters = Counters(labels)
         # A topic's id as a label would be replaced by its name, and take room for good.
         self._gathering = Gathering(self._counters.names, shows_ids=False)
@@ -80,8 +52,6 @@ class MetricsListener(Listener, Collector):
         # Id and severity of each current finding, where they are computed.
         self.findings: Callable[[], Sequence[tuple[str, str]]] = tuple
         self._seen_findings: dict[tuple[str, str], None] = {}
-        self._lock = threading.Lock()
-        self._first_pages = FirstPages(time.monotonic())
 
     def begin(self, watcher: LiveCapture) -> None:
         states = watcher.dissector.exchanges.states
@@ -102,7 +72,7 @@ class MetricsListener(Listener, Collector):
         names = self._counters.names
         values |= label_counts(names) | self._wire.values()
         values["kdissect_findings"] = self._finding_values()
-        with self._lock:
+        with self.lock:
             self._counters.add(rows)
             self._values = values
             self._names = Vocabulary(*(each.now() for each in names))
@@ -110,39 +80,12 @@ class MetricsListener(Listener, Collector):
     def finish(self, status: Status) -> None:
         self.tick(status)
 
-    def collect(self) -> Iterable[Family]:
-        """All metrics, with their current values; series that a scraper has not had yet are 0."""
-        with self._lock:
+    def samples(self) -> Samples:
+        """All values up to the last tick; may be called from any thread."""
+        with self.lock:
             totals, values = deepcopy(self._counters.totals), self._values
             names = self._names
-        values = values | values_of(totals, names)
-        distributions = histograms_of(totals, names)
-        scraper = SCRAPER.get()
-        if scraper is not None:
-            values, distributions = self._begun_at_0(values, distributions, scraper)
-        for metric in METRICS:
-            yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
-
-    def _begun_at_0(
-        self,
-        values: dict[str, Values],
-        distributions: dict[str, list[Distribution]],
-        scraper: Scraper,
-    ) -> tuple[dict[str, Values], dict[str, list[Distribution]]]:
-        """The same with 0 in place of counts that are new to the scraper."""
-        counters = [metric.name for metric in METRICS if metric.kind == COUNTER and metric.labels]
-        keys = [(name, labels) for name in counters for labels, _ in values.get(name, ())]
-        keys += [(name, one.labels) for name, some in distributions.items() for one in some]
-        with self._lock:
-            new = self._first_pages.new_on(keys, scraper, time.monotonic())
-        begun = {
-            name: [(labels, 0 if (name, labels) in new else value) for labels, value in some]
-            for name, some in values.items()
-        }
-        return begun, {
-            name: [empty(one) if (name, one.labels) in new else one for one in some]
-            for name, some in distributions.items()
-        }
+        return Samples(values | values_of(totals, names), histograms_of(totals, names))
 
     def _finding_values(self) -> Values:
         """The number of current findings; 0 of those that are over."""
@@ -170,19 +113,3 @@ class MetricsListener(Listener, Collector):
                 for labels, count in counts.items()
             ]
         return values
-
-
-def family(metric: Metric, values: Values, distributions: list[Distribution]) -> Family:
-    """One metric with its samples, as a family of the library."""
-    if metric.kind == HISTOGRAM:
-        histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        for one in distributions:
-            histogram.add_metric(one.labels, one.buckets, one.total)
-        return histogram
-    if metric.kind not in (COUNTER, GAUGE):
-        return InfoMetricFamily(metric.name, metric.meaning, value=BUILD)
-    kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
-    made = kind(metric.name, metric.meaning, labels=metric.labels)
-    for labels, value in values:
-        made.add_metric(labels, value)
-    return made

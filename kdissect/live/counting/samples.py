@@ -36,6 +36,13 @@ class Distribution(NamedTuple):
     total: float
 
 
+class Samples(NamedTuple):
+    """Current values by metric: of counters and gauges, and of histograms."""
+
+    values: dict[str, Values]
+    distributions: dict[str, list[Distribution]]
+
+
 def empty(one: Distribution) -> Distribution:
     """The same histogram without any values."""
     return one._replace(buckets=[(bound, 0) for bound, _ in one.buckets], total=0.0)

@@ -1,0 +1,192 @@
+"""The first process of ``kdissect live`` with several workers: orders, sums, one output.
+
+    begin ──▶ every second: ask all, add up, write ──▶ stop ──▶ all have read ──▶ all are done
+
+It never reads a packet. A worker that ends by itself ends the capture: the others finish their
+files, and the error says which one it was.
+"""
+
+import os
+import time
+from dataclasses import asdict
+from functools import partial
+from typing import Final
+
+from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
+from kdissect.cli.live_lines import Lines, tell_begin, tell_files, tell_totals
+from kdissect.cli.live_plan import Plan
+from kdissect.cli.live_run import served, versioned
+from kdissect.cli.live_signals import signals
+from kdissect.cli.live_start import Opened
+from kdissect.cli.program import ANSWERED
+from kdissect.errors import KdissectError
+from kdissect.live.counting.lines import line_of
+from kdissect.live.counting.mergeable import merge
+from kdissect.live.counting.snapshot import Snapshot
+from kdissect.live.listener import Status
+from kdissect.live.privileges import ThreadCheck
+from kdissect.live.systemd_notify import ServiceListener
+from kdissect.live.watcher import memory_bytes
+from kdissect.live.workers.crew import Crew
+from kdissect.live.workers.messages import CAPTURES, FINISH, HAS_READ, IS_DONE, REOPEN, STOP
+from kdissect.live.workers.summed_metrics import SummedMetrics
+from kdissect.live.workers.totals import total
+
+SECOND_S: Final = 1.0
+SECOND_NS: Final = 1_000_000_000
+# Longest time until a stop, or the end of a worker, is noticed.
+POLL_S: Final = 0.1
+# Workers are asked so often while they begin and end.
+SOON_S: Final = 0.05
+# A worker whose capture shows no sign of life for so long is not reported as alive.
+SILENT_S: Final = 20.0
+
+
+class Leader:
+    """Leads the workers from their start to their end; `status` is the sum of theirs."""
+
+    def __init__(self, plan: Plan, opened: Opened) -> None:
+        self.crew = Crew(opened.workers)
+        self.status: Status | None = None
+        self.metrics: SummedMetrics | None = None
+        if opened.bound is not None:
+            self.metrics = SummedMetrics(len(opened.workers), plan.labels)
+        self._names = opened.packet_source.names
+        self._lines: Lines | None = None
+        if plan.has_lines:
+            text_of = partial(versioned, findings=None) if plan.is_json else line_of
+            self._lines = Lines(self, plan.every_s, text_of)
+        notifier = opened.notifier
+        self._service = ServiceListener(notifier) if notifier.is_heard else None
+        self._check = None if opened.dropped is None else ThreadCheck(opened.dropped)
+        self._duration_s = plan.duration_s
+        self._is_stopping = self._is_reopening = False
+
+    def stop(self) -> None:
+        """End soon; may be called from a signal handler."""
+        self._is_stopping = True
+
+    def reopen(self) -> None:
+        """Let all workers reopen soon; may be called like `stop`."""
+        self._is_reopening = True
+
+    def snapshot(self) -> Snapshot:
+        """The workers' last snapshots as one."""
+        parts = [one.snapshot for one in self.crew.reports if one.snapshot is not None]
+        if self.status is None or not parts:
+            raise KdissectError("no worker has reported")
+        return merge(parts, self.status)
+
+    def run(self) -> None:
+        """Lead until it is to stop, a worker is lost, or the time is over; end all cleanly."""
+        try:
+            self._begin()
+            deadline = None if self._duration_s is None else time.monotonic() + self._duration_s
+            while not self._is_over():
+                self._tick()
+                self._wait(deadline)
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        """Wait until all workers capture."""
+        while not self._is_over() and self.crew.phase < CAPTURES:
+            self.crew.ask(False, SECOND_S)
+            self.crew.listen(SOON_S)
+        if self._lines is not None:
+            self._lines.begin()
+        if self._service is not None and not self._is_over():
+            self._service.ready(self._names)
+
+    def _is_over(self) -> bool:
+        return self._is_stopping or self.crew.is_ending
+
+    def _wait(self, deadline: float | None) -> None:
+        """Until the next second; notices what may happen before."""
+        end = time.monotonic() + SECOND_S
+        while not self._is_over() and (left := end - time.monotonic()) > 0:
+            self.crew.listen(min(left, POLL_S))
+            if self._is_reopening:
+                self._is_reopening = False
+                self.crew.order(REOPEN)
+                if self._service is not None:
+                    self._service.reopen()
+            if deadline is not None and time.monotonic() >= deadline:
+                self.stop()
+
+    def _tick(self) -> None:
+        self._ask()
+        status = self.status
+        if status is None:
+            return
+        if self._lines is not None:
+            self._lines.tick(status)
+        if self._service is not None and self.crew.silent_s < SILENT_S:
+            self._service.tick(status)
+        if self._check is not None:
+            self._check.tick(status)
+
+    def _ask(self, is_last: bool = False) -> None:
+        """Let all report, and add up; with snapshots where the next line needs them."""
+        lines = self._lines
+        soon_ns = SECOND_NS + (0 if self.status is None else self.status.now_ns)
+        self.crew.ask(lines is not None and (is_last or lines.is_due(soon_ns)), SECOND_S)
+        reports = self.crew.reports
+        statuses = [one.status for one in reports if one.status is not None]
+        if statuses:
+            usage = os.times()
+            own_cpu = usage.user + usage.system
+            self.status = total(statuses, memory_bytes(), own_cpu)
+            if self.metrics is not None:
+                own = {
+                    "process_resident_memory_bytes": float(memory_bytes()),
+                    "process_cpu_seconds": own_cpu,
+                }
+                self.metrics.add([one.samples for one in reports], own)
+
+    def _end(self) -> None:
+        """Let all workers finish; write the last line."""
+        self.crew.order(STOP)
+        while self.crew.phase < HAS_READ:
+            self.crew.ask(False, SECOND_S)
+            self.crew.listen(SOON_S)
+        # With it go the names that others know.
+        self.crew.order(FINISH)
+        while self.crew.phase < IS_DONE:
+            self._ask(is_last=True)
+            self.crew.listen(SOON_S)
+        self._ask()
+        if self._service is not None and self.status is not None:
+            self._service.finish(self.status)
+        if self._lines is not None and self.status is not None:
+            self._lines.finish(self.status)
+
+
+def lead(plan: Plan, opened: Opened) -> int:
+    """Lead the workers; returns the exit code. Raises KdissectError for a worker that was lost."""
+    leader = Leader(plan, opened)
+    with signals(leader, leader.crew.kill), served(leader.metrics, opened.bound):
+        tell_begin(plan.asked, plan.options)
+        leader.run()
+    tell_result(leader, opened.packet_source.names)
+    if leader.crew.lost:
+        number, why = min(leader.crew.lost.items())
+        raise KdissectError(
+            f"worker {number + 1} of {len(opened.workers)} {why}: its connections are not captured"
+            " any more, so all end here, and the others have finished their files. Start again;"
+            " with the same -o that takes up what it had flushed"
+        )
+    return ANSWERED
+
+
+def tell_result(leader: Leader, names: list[str]) -> None:
+    """Print the totals, and where the files of each worker are."""
+    status = leader.status
+    if status is None:
+        return
+    tell_totals(status, names)
+    written = [one.written for one in leader.crew.reports if one.written is not None]
+    for one in written:
+        tell_files(one.rows, one.rotations, one.run)
+    if not status.balance.exchanges and not leader.crew.lost:
+        explain_empty(NO_EXCHANGES, asdict(status.balance))

@@ -1,0 +1,95 @@
+"""Metrics that are samples: pages for Prometheus with series that begin at 0."""
+
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
+
+from kdissect.live.counting.first_pages import SCRAPER, FirstPages, Scraper
+from kdissect.live.counting.metric_declarations import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
+from kdissect.live.counting.samples import Distribution, Samples, Values, empty
+
+
+def build() -> dict[str, str]:
+    """Build information."""
+    try:
+        number = version("kdissect")
+    except PackageNotFoundError:
+        number = ""
+    spec = find_spec("kdissect.framing.frames")
+    is_plain = spec is None or spec.origin is None or spec.origin.endswith(".py")
+    return {"version": number, "build": "plain" if is_plain else "compiled"}
+
+
+# Read on import: at a scrape this process may have no permission to read the files of kdissect.
+BUILD: Final = build()
+
+
+class SampledMetrics(Collector):
+    """All declared metrics, with the values of `samples`; `lock` guards what those are made of."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._first_pages = FirstPages(time.monotonic())
+
+    @abstractmethod
+    def samples(self) -> Samples:
+        """Current values of all metrics."""
+
+    def collect(self) -> Iterable[Family]:
+        """All metrics, with their current values; series that a scraper has not had yet are 0."""
+        samples = self.samples()
+        scraper = SCRAPER.get()
+        if scraper is not None:
+            samples = self._begun_at_0(samples, scraper)
+        values, distributions = samples
+        for metric in METRICS:
+            yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
+
+    def _begun_at_0(self, samples: Samples, scraper: Scraper) -> Samples:
+        """The same with 0 in place of counts that are new to the scraper."""
+        values, distributions = samples
+        counters = [metric.name for metric in METRICS if metric.kind == COUNTER and metric.labels]
+        keys = [(name, labels) for name in counters for labels, _ in values.get(name, ())]
+        keys += [(name, one.labels) for name, some in distributions.items() for one in some]
+        with self.lock:
+            new = self._first_pages.new_on(keys, scraper, time.monotonic())
+        begun = {
+            name: [(labels, 0 if (name, labels) in new else value) for labels, value in some]
+            for name, some in values.items()
+        }
+        return Samples(
+            begun,
+            {
+                name: [empty(one) if (name, one.labels) in new else one for one in some]
+                for name, some in distributions.items()
+            },
+        )
+
+
+def family(metric: Metric, values: Values, distributions: list[Distribution]) -> Family:
+    """One metric with its samples, as a family of the library."""
+    if metric.kind == HISTOGRAM:
+        histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        for one in distributions:
+            histogram.add_metric(one.labels, one.buckets, one.total)
+        return histogram
+    if metric.kind not in (COUNTER, GAUGE):
+        return InfoMetricFamily(metric.name, metric.meaning, value=BUILD)
+    kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+    made = kind(metric.name, metric.meaning, labels=metric.labels)
+    for labels, value in values:
+        made.add_metric(labels, value)
+    return made

@@ -1,0 +1,102 @@
+"""Messages between the first process of a capture and its workers: an order, and a report on it.
+
+Each is pickled, after its size: both ends are one program, with the same privileges.
+"""
+
+import pickle
+import socket
+from typing import Any, Final, NamedTuple
+
+from kdissect.live.counting.mergeable import MergeableSnapshot
+from kdissect.live.counting.samples import Samples
+from kdissect.live.listener import Status
+
+# Kinds of orders: only the first has an answer.
+REPORT: Final = "report"
+STOP: Final = "stop"
+REOPEN: Final = "reopen"
+FINISH: Final = "finish"
+# Phases of a worker.
+BEGINS: Final = 0
+CAPTURES: Final = 1
+HAS_READ: Final = 2  # all packets are dissected; it waits for the names that others know
+IS_DONE: Final = 3
+
+SIZE_BYTES: Final = 8
+READ_SIZE: Final = 1 << 20
+
+
+class Learned(NamedTuple):
+    """Facts of one worker that others need: topic names by id, protocols by group."""
+
+    names: dict[bytes, str]
+    protocols: dict[str, tuple[str, str]]
+
+
+NOTHING: Final = Learned({}, {})
+
+
+class Order(NamedTuple):
+    """An order to a worker, with facts that others have learned."""
+
+    kind: str
+    learned: Learned = NOTHING
+    wants_snapshot: bool = False
+
+
+class Written(NamedTuple):
+    """Files of a worker."""
+
+    rows: int
+    rotations: int
+    run: str
+
+
+class Report(NamedTuple):
+    """State of a worker; values are those since the start, `learned` what is new.
+
+    `silent_s` is the time since its capture showed that it is alive. What it does not have is None.
+    """
+
+    phase: int
+    silent_s: float
+    learned: Learned
+    status: Status | None
+    samples: Samples | None
+    snapshot: MergeableSnapshot | None
+    written: Written | None
+
+
+class Inbox:
+    """Messages from a socket, also parts of them."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+
+    def receive(self, source: socket.socket) -> list[Any]:
+        """Wait for data; returns the messages complete by then. Raises EOFError at the end."""
+        try:
+            part = source.recv(READ_SIZE)
+        except ConnectionError as error:
+            raise EOFError from error
+        if not part:
+            raise EOFError
+        self._received += part
+        return self._complete()
+
+    def _complete(self) -> list[Any]:
+        found = []
+        data = self._received
+        while len(data) >= SIZE_BYTES:
+            end = SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], "big")
+            if len(data) < end:
+                break
+            found.append(pickle.loads(data[SIZE_BYTES:end]))  # noqa: S301  # a process of our own
+            del data[:end]
+        return found
+
+
+def send(to: socket.socket, message: Order | Report) -> None:
+    """Send a message; raises OSError if the other end closed."""
+    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    to.sendall(len(content).to_bytes(SIZE_BYTES, "big") + content)

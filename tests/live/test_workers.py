@@ -1,0 +1,103 @@
+"""Several workers: the rows of one process, one sum of counters, and a clean end of all."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, fragment
+from scapy.layers.l2 import Ether
+
+from kdissect.tables.rotations import runs_in
+from tests.live.crews import differences, frames_of, live, quiet_cable, rows, send
+from tests.seeds import SEED
+from tests.sources.namespaces import Host, needs_packet_sockets, two_hosts
+
+pytestmark = pytest.mark.slow
+CAPTURES = Path(__file__).parents[2] / "captures"
+SHARE = 0.1
+CUT_SHARE = 0.5
+LEAST_CUT = 200  # bytes of a frame that is cut
+REPLAYED = (
+    "basics-0.8.2.2.pcapng", "groups-4.3.1.pcapng", "networks/ipv6-4.3.1.pcapng",
+    "incident-lossy-network-4.3.1.pcapng",
+)  # fmt: skip
+
+
+@pytest.fixture
+def cable() -> Iterator[tuple[Host, Host]]:
+    needs_packet_sockets()
+    with two_hosts() as hosts:
+        quiet_cable(hosts)
+        yield hosts
+
+
+def captured_twice(
+    cable: tuple[Host, Host], directory: Path, packets: list[list[bytes]]
+) -> tuple[str, str]:
+    """What one process says at its end, and two workers that saw the same packets."""
+    client, broker = cable
+    one, two = directory / "one", directory / "two"
+    with (
+        live(broker, one, "-o", str(one / "tables")) as alone,
+        live(broker, two, "-o", str(two / "tables"), "--workers", "2") as both,
+    ):
+        send(client, packets)
+        for running in (alone, both):
+            running.hear("WATCHDOG=1")
+            running.hear("WATCHDOG=1")
+        return alone.end(), both.end()
+
+
+def in_two_orders(frames: list[bytes], draw: random.Random) -> list[bytes]:
+    """The frames, some twice and some after the next one."""
+    found = list(frames)
+    for at in range(len(found) - 1):
+        if draw.random() < SHARE:
+            found[at], found[at + 1] = found[at + 1], found[at]
+    return [frame for frame in found for _ in range(1 + (draw.random() < SHARE))]
+
+
+def in_fragments(frame: bytes, number: int, draw: random.Random) -> list[bytes]:
+    """The fragments of an IPv4 packet in any order, or the frame alone."""
+    whole = Ether(frame)
+    if IP not in whole or len(frame) < LEAST_CUT:
+        return [frame]
+    whole[IP].id, whole[IP].flags = number % 60_000 + 1, 0
+    del whole[IP].chksum
+    size = max(64, len(frame) // draw.randrange(2, 6) & ~7)
+    parts = [bytes(part) for part in fragment(whole, fragsize=size)]  # type: ignore[no-untyped-call]
+    draw.shuffle(parts)
+    return parts
+
+
+def test_the_rows_of_two_workers_are_those_of_one_process(
+    cable: tuple[Host, Host], tmp_path: Path
+) -> None:
+    draw = random.Random(SEED)
+    frames = [frame for name in REPLAYED for frame in frames_of(CAPTURES / name)]
+    frames = in_two_orders(frames, draw)
+    alone, both = captured_twice(cable, tmp_path, [[frame] for frame in frames])
+    assert alone.splitlines()[0] == both.splitlines()[0]
+    assert " packets of kd0, 0 dropped: " in both
+    assert differences(tmp_path / "one" / "tables", tmp_path / "two" / "tables") == {}
+    # Each has a part of them.
+    shares = [len(rows(run, "exchanges")) for run in runs_in(tmp_path / "two" / "tables")]
+    assert len(shares) == 2
+    assert min(shares) > sum(shares) / 10
+
+
+def test_fragments_come_to_the_worker_of_their_connection(
+    cable: tuple[Host, Host], tmp_path: Path
+) -> None:
+    """The kernel joins them: they are fewer packets than those that one process joins itself."""
+    draw = random.Random(SEED)
+    packets = [
+        in_fragments(frame, number, draw) if draw.random() < CUT_SHARE else [frame]
+        for number, frame in enumerate(frames_of(CAPTURES / "quickstart.pcapng"))
+    ]
+    assert sum(len(parts) > 1 for parts in packets) > 50
+    alone, both = captured_twice(cable, tmp_path, packets)
+    assert f"{len(packets)} packets of kd0, 0 dropped" in both
+    assert alone.partition("dropped: ")[2].splitlines()[0] in both
+    assert differences(tmp_path / "one" / "tables", tmp_path / "two" / "tables") == {}
