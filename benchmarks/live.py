@@ -1,9 +1,9 @@
 """Live capture at rising rates, for a long time, and beside a broker.
 
-    python -m benchmarks.live [--sections rates,broker,memory] [--compiled DIR] [--directory DIR]
+    python -m benchmarks.live [--sections rates,workers,...] [--compiled DIR] [--directory DIR]
                               [--scratch DIR] [--seconds 5] [--rounds 12] [--minutes 30]
                               [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
-                              [--megabytes 50] [--keep no]
+                              [--megabytes 50] [--workers 1,2,4] [--cores 1-4] [--keep no]
 
 Needs root: sender and capturer are in network namespaces of their own, joined by a veth pair. The
 sender is bound to core 0, where the kernel's part of receiving is done too; capturers to core 1.
@@ -11,6 +11,8 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 - rates: twice as many packets a second until some are lost, then in between; for each capturer.
   About 8 minutes.
 - broker: a real broker and its clients on core 0, with and without capturing. About 8 minutes.
+- workers: the same as rates, for kdissect live with each number of `--workers`, bound to `--cores`,
+  by default as many as it has workers, from core 1 on. About 3 minutes for each number.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
 
 Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
@@ -27,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import live_broker, live_memory, live_page, timing
-from benchmarks.live_capturers import Capturer, capturers
+from benchmarks.live_capturers import Capturer, capturers, shared
 from benchmarks.live_measuring import Step, measured
 from benchmarks.live_search import Held, search
 from benchmarks.workloads import BATCHES, ROOT, made, recorded
 from tools.namespaces import Cable, cabled
 
-SECTIONS = ("rates", "broker", "memory")
+SECTIONS = ("rates", "broker", "memory", "workers")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
 BESIDE_BROKER = ("ring", "scapy", "tcpdump")
@@ -70,7 +72,22 @@ def climbed(options: argparse.Namespace, capturer: Capturer, cable: Cable, captu
         told(capturer.name, step)
         return step
 
-    return search(attempt, FIRST_RATES[capturer.name], options.seconds)
+    return search(attempt, FIRST_RATES.get(capturer.name, FIRST_RATES["ring"]), options.seconds)
+
+
+def scaled(options: argparse.Namespace) -> dict[str, Any]:
+    """The highest rate with each number of workers, on each workload."""
+    found: dict[str, Any] = {}
+    for workload in options.workloads.split(","):
+        capture = capture_of(options, workload)
+        found[workload] = {}
+        for count in map(int, options.workers.split(",")):
+            cores = options.cores or f"1-{count}"
+            with cabled() as cable:
+                held = climbed(options, shared(count, options.compiled, cores), cable, capture)
+            found[workload][str(count)] = kept(held) | {"cores": cores}
+        capture.unlink()
+    return found
 
 
 def told(name: str, step: Step) -> None:
@@ -111,6 +128,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
     parser.add_argument("--rounds", type=int, default=12, help="with and without, at the broker")
+    parser.add_argument("--workers", default="1,2", help="numbers, of the section workers")
+    parser.add_argument("--cores", default="", help="of the section workers, as of taskset")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
     parser.add_argument("--rate", type=float, default=20_000, help="of the section memory")
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
@@ -130,6 +149,8 @@ def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
     """Count the exchanges in one output."""
     if name == "rates":
         return rates(options)
+    if name == "workers":
+        return scaled(options)
     if name == "broker":
         known = capturers(options.compiled)
         chosen = [known[one] for one in BESIDE_BROKER if one in options.capturers.split(",")]

@@ -46,12 +46,20 @@ class Capturer(NamedTuple):
     counted: Callable[[str, Path], Counted]  # from its output and files
     path: str = ""  # PYTHONPATH
     slack: int = 0  # packets at the end that it need not tell of
+    cores: str = LAST_CORE  # that it is bound to
 
 
 def capturers(compiled: str) -> dict[str, Capturer]:
     """All of them, by name, slowest last."""
     found = [tcpdump(), kdissect("ring", compiled), kdissect("scapy", compiled), tshark()]
     return {one.name: one for one in found}
+
+
+def shared(workers: int, path: str, cores: str) -> Capturer:
+    """Live capture with several workers."""
+    one = kdissect("ring", path)
+    command = (*one.command, "--workers", str(workers))
+    return one._replace(name=f"workers {workers}", command=command, cores=cores)
 
 
 def kdissect(through: str, path: str, rotate: str = "60s") -> Capturer:
@@ -101,10 +109,12 @@ def said_by_tshark(said: str, scratch: Path) -> Counted:
 def dissected(_: str, scratch: Path) -> Counted:
     """Packets of all connections in its tables, and lost ones according to its problems.
 
-    Connections are where they ended, or with those that are open at the end of the last rotation.
+    Connections are where they ended, or with those that are open at the end of a run's last
+    rotation.
     """
     rotations = sorted((scratch / "live").glob("[!.]*/[!.]*/"))
-    open_ones = [one / "open_connections.parquet" for one in rotations[-1:]]
+    last = {one.parent: one for one in rotations}.values()
+    open_ones = [one / "open_connections.parquet" for one in last]
     files = [*(one / "connections.parquet" for one in rotations), *open_ones]
     packets = sum(packets_of(file) for file in files if file.exists())
     problems = [one / "problems.parquet" for one in rotations]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import timing
-from benchmarks.live_capturers import LAST_CORE, PRINTED, Capturer
+from benchmarks.live_capturers import PRINTED, Capturer
 from benchmarks.live_sender import Sent
 from benchmarks.workloads import ROOT
 from tools.namespaces import Cable, Side, run
@@ -68,7 +68,7 @@ class Captured:
         command = [part.replace("{}", side.interface) for part in parts]
         with (scratch / "said").open("wb") as said, (scratch / PRINTED).open("wb") as printed:
             self.process = subprocess.Popen(
-                [*side.enter, "taskset", "-c", LAST_CORE, *command],
+                [*side.enter, "taskset", "-c", capturer.cores, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=said,

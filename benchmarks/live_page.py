@@ -178,6 +178,39 @@ def soak(kept: Kept) -> list[str]:
     return [*lines, "", *spark_page.measured(kept["soak"])]
 
 
+def workers(kept: Kept) -> list[str]:
+    """The highest rate by number of workers, and as a multiple of that of the first number."""
+    found = kept.get("workers", {}).get("found", {})
+    if not found:
+        return ["Not measured yet: needs more cores than the sender's and one worker's."]
+    lines = [
+        "| traffic | workers | cores | packets/s | MB/s | times | CPU for 100 MB | memory |",
+        f"|{'---|' * 8}",
+    ]
+    for workload, counts in found.items():
+        first = next((one["held"] for one in counts.values() if one["held"]), None)
+        for count, one in counts.items():
+            cells = of_workers(one, first)
+            lines.append(f"| {workload} | {count} | {one['cores']} | {' | '.join(cells)} |")
+    return [*lines, "", *spark_page.measured(kept["workers"])]
+
+
+def of_workers(one: Kept, first: Kept | None) -> list[str]:
+    """What one number of workers sustained."""
+    held = one["held"]
+    if held is None or first is None:
+        return ["none was held", *[""] * 4]
+    sent = held["sent"]
+    least = "at least " if one["is_senders_limit"] else ""
+    return [
+        least + page.thousands(packets_a_second(held)),
+        f"{sent['bytes'] / sent['seconds'] / 1e6:.0f}",
+        f"{packets_a_second(held) / packets_a_second(first):.2f}",
+        f"{held['cpu_seconds'] / sent['bytes'] * 1e8:.2f} s",
+        page.megabytes(held["peak_bytes"]),
+    ]
+
+
 def panels(kept: Kept) -> list[Panel]:
     """Chart of loss by rate, a panel for each workload."""
     return [
@@ -201,7 +234,9 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
     return sorted(lost)
 
 
-PARTS = {"rates": rates, "broker": broker, "memory": memory, "soak": soak}
+PARTS = {
+    "rates": rates, "broker": broker, "memory": memory, "soak": soak, "workers": workers,
+}  # fmt: skip
 
 
 def printed(text: str, kept: Kept) -> str:

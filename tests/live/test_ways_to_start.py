@@ -165,6 +165,29 @@ def test_root_without_a_user_keeps_its_privileges(place: Place, tables: Path) ->
     assert written(tables) == talked
 
 
+@pytest.mark.parametrize(
+    "name", ["root becomes a user", "a user has the capability", "an installation of root"]
+)
+def test_no_thread_of_any_worker_keeps_anything(name: str, place: Place, tables: Path) -> None:
+    way = WAYS.get(name, WAYS["root becomes a user"])
+    more = {}
+    if name not in WAYS:
+        more["PYTHONPATH"] = os.pathsep.join([str(hidden_sources(place)), *site_packages()])
+    words = [word.format(tables=tables) for word in way.words]
+    with place.start(way.before, [*words, "--workers", "2"], **more) as running:
+        running.hear("READY=1")
+        talked = running.talk()
+        first = running.process.pid
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        threads = [running.threads(), *(threads_of(int(child)) for child in children)]
+        error = running.end()
+    assert len(threads) == 3
+    told = [privileges_of(thread) for process in threads for thread in process]
+    assert told == [way.after] * len(told), threads
+    assert min(map(len, threads[1:])) > 2
+    assert written(tables) == talked, error
+
+
 def hidden_sources(place: Place) -> Path:
     """A copy of kdissect where root alone can read it, and nothing is done for others' eyes."""
     hidden = place.path / "hidden"

@@ -9,14 +9,16 @@ from scapy.layers.inet import IP, fragment
 from scapy.layers.l2 import Ether
 
 from kdissect.tables.rotations import runs_in
-from tests.live.crews import differences, frames_of, live, quiet_cable, rows, send
+from tests.live.crews import LARGEST, differences, frames_of, live, quiet_cable, rows, send
 from tests.seeds import SEED
-from tests.sources.namespaces import Host, needs_packet_sockets, two_hosts
+from tests.sources.namespaces import CABLE, Host, needs_packet_sockets, run, two_hosts
 
 pytestmark = pytest.mark.slow
 CAPTURES = Path(__file__).parents[2] / "captures"
 SHARE = 0.1
 CUT_SHARE = 0.5
+SECOND = "kd1"  # another cable
+FEW = 500  # packets
 LEAST_CUT = 200  # bytes of a frame that is cut
 REPLAYED = (
     "basics-0.8.2.2.pcapng", "groups-4.3.1.pcapng", "networks/ipv6-4.3.1.pcapng",
@@ -33,14 +35,14 @@ def cable() -> Iterator[tuple[Host, Host]]:
 
 
 def captured_twice(
-    cable: tuple[Host, Host], directory: Path, packets: list[list[bytes]]
+    cable: tuple[Host, Host], directory: Path, packets: list[list[bytes]], *words: str
 ) -> tuple[str, str]:
     """What one process says at its end, and two workers that saw the same packets."""
     client, broker = cable
     one, two = directory / "one", directory / "two"
     with (
-        live(broker, one, "-o", str(one / "tables")) as alone,
-        live(broker, two, "-o", str(two / "tables"), "--workers", "2") as both,
+        live(broker, one, "-o", str(one / "tables"), *words) as alone,
+        live(broker, two, "-o", str(two / "tables"), "--workers", "2", *words) as both,
     ):
         send(client, packets)
         for running in (alone, both):
@@ -101,3 +103,39 @@ def test_fragments_come_to_the_worker_of_their_connection(
     assert f"{len(packets)} packets of kd0, 0 dropped" in both
     assert alone.partition("dropped: ")[2].splitlines()[0] in both
     assert differences(tmp_path / "one" / "tables", tmp_path / "two" / "tables") == {}
+
+
+def test_a_key_log_is_read_by_every_worker(cable: tuple[Host, Host], tmp_path: Path) -> None:
+    capture = CAPTURES / "tls" / "tls13-4.3.1.pcapng"
+    packets = [[frame] for frame in frames_of(capture)]
+    keys = str(capture.with_suffix(".keys"))
+    _, both = captured_twice(cable, tmp_path, packets, "--keylog", keys)
+    assert " 0 exchanges" not in both
+    assert differences(tmp_path / "one" / "tables", tmp_path / "two" / "tables") == {}
+
+
+def test_a_connection_on_two_interfaces_comes_to_one_worker(
+    cable: tuple[Host, Host], tmp_path: Path
+) -> None:
+    """Its packets on the second one are duplicates, as one process takes them."""
+    client, broker = cable
+    ends = ["netns", client.namespace, "type", "veth", "peer", "name", SECOND]
+    run("ip", "link", "add", SECOND, *ends, "netns", broker.namespace)
+    for host in cable:
+        host.ip("link", "set", SECOND, "mtu", LARGEST, "arp", "off", "up")
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = ("-i", SECOND, "-o")
+    with (
+        live(broker, one, *words, str(one / "tables")) as alone,
+        live(broker, two, *words, str(two / "tables"), "--workers", "2") as both,
+    ):
+        for frame in frames_of(CAPTURES / "quickstart.pcapng")[:FEW]:
+            client.send_frames([frame])
+            client.send_frames([frame], SECOND)
+        for running in (alone, both):
+            running.hear("WATCHDOG=1")
+            running.hear("WATCHDOG=1")
+        said = alone.end(), both.end()
+    assert said[0].splitlines()[0] == said[1].splitlines()[0]
+    assert f"{2 * FEW} packets of {CABLE}, {SECOND}, 0 dropped" in said[1]
+    assert differences(one / "tables", two / "tables") == {}
