@@ -4,7 +4,7 @@ import importlib.util
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-from kdissect.system.extras import MissingExtra
+from kdissect.system.extras import MissingExtra, fast_inflate
 
 HOT_MODULE = "kdissect.framing.frames"  # all are compiled or none
 
@@ -16,7 +16,7 @@ def is_compiled() -> bool:
 
 
 def version_text() -> str:
-    """Like ``kdissect 0.1.0 (compiled), Python 3.11.7``."""
+    """Like ``kdissect 0.1.0 (compiled), Python 3.11.7``, and ``, isal 1.9.1`` with that extra."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -24,7 +24,8 @@ def version_text() -> str:
     except PackageNotFoundError:
         number = "(not installed)"
     kind = "compiled" if is_compiled() else "plain Python"
-    return f"kdissect {number} ({kind}), Python {sys.version.split()[0]}"
+    with_isal = f", isal {version('isal')}" if fast_inflate() is not None else ""
+    return f"kdissect {number} ({kind}), Python {sys.version.split()[0]}{with_isal}"
 
 
 def require_extra(feature: str, extra: str, module: str) -> None:

@@ -12,7 +12,7 @@ Memory: the output is produced in steps and refused at the limit, so at most twi
 
 import threading
 import zlib
-from typing import Final
+from typing import Any, Final
 
 import lz4.frame
 import snappy
@@ -32,6 +32,7 @@ from kdissect.messages.compressed_frames import (
     find_lz4_frame_end,
     largest_lz4_output,
 )
+from kdissect.system.extras import fast_inflate
 
 NONE: Final = 0
 GZIP: Final = 1
@@ -49,6 +50,8 @@ FIRST_STEP: Final = 32_768  # minimum output of one step: most batches need one 
 STEP_RATIO: Final = 8  # or this many times the input
 GZIP_STEP: Final = 65_536  # input of one step: the bytes behind a member are copied once a member
 GZIP_WINDOW: Final = 31  # zlib: 15 bits of window, +16 for the gzip header and trailer
+GZIP_FLAGS_AT: Final = 3
+GZIP_RESERVED: Final = 0xE0  # flags that zlib refuses, and ISA-L does not look at
 ZSTD_WINDOW_LIMIT: Final = 1 << 27  # required of every reader, and used by level 22
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -107,6 +110,11 @@ class Output:
         if size > self.limit - self.size:
             raise DecompressionLimit(f"unpacks to more than the limit of {self.limit} bytes")
 
+    def go_back(self, count: i64, size: i64) -> None:
+        """Drop all but the first `count` pieces, of `size` bytes."""
+        del self.parts[count:]
+        self.size = size
+
     def concatenated(self) -> bytes:
         """Return the whole output."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
@@ -123,26 +131,57 @@ def decompress_gzip(data: bytes, output: Output) -> None:
 
 
 def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
-    """Decompress the member at `start`; return the position after it."""
-    member = zlib.decompressobj(GZIP_WINDOW)
-    step = data[start : start + GZIP_STEP]
-    position = start + len(step)
+    """Decompress the member at `start`; return the position after it.
+
+    ISA-L reads it if the extra `isal` is installed. What it does not take is read again by zlib:
+    so a member has the same output and the same error with either.
+    """
+    quick = fast_inflate()
+    if quick is not None and not has_reserved_flag(data, start):
+        count: i64 = len(output.parts)
+        size = output.size
+        try:
+            after = inflate(quick.decompressobj(GZIP_WINDOW), data, start, output)
+        except quick.error:
+            after = -1
+        if after >= 0:
+            return after
+        output.go_back(count, size)
     try:
-        while step:
-            room = output.room(len(step))
-            part = member.decompress(step, room)
-            output.add(part)
-            while not member.eof and len(part) == room:
-                room = output.room(len(step))
-                part = member.decompress(member.unconsumed_tail, room)
-                output.add(part)
-            if member.eof:
-                return position - len(member.unused_data)
-            step = data[position : position + GZIP_STEP]
-            position += len(step)
+        after = inflate(zlib.decompressobj(GZIP_WINDOW), data, start, output)
     except zlib.error as error:
         raise CorruptRecords(f"gzip: {error}", offset=start, data=data) from error
-    raise CorruptRecords("gzip stream ends early", offset=len(data), data=data)
+    if after < 0:
+        raise CorruptRecords("gzip stream ends early", offset=len(data), data=data)
+    return after
+
+
+def has_reserved_flag(data: bytes, start: i64) -> bool:
+    """Return whether the header at `start` has a flag without a meaning, or ends before it."""
+    at = start + GZIP_FLAGS_AT
+    return at >= len(data) or data[at] & GZIP_RESERVED != 0
+
+
+def inflate(member: Any, data: bytes, start: i64, output: Output) -> i64:
+    """Decompress the member at `start` by zlib's object, or one like it.
+
+    Returns the position after it, -1 if it ends early.
+    """
+    step = data[start : start + GZIP_STEP]
+    position = start + len(step)
+    while step:
+        room = output.room(len(step))
+        part = member.decompress(step, room)
+        output.add(part)
+        while not member.eof and len(part) == room:
+            room = output.room(len(step))
+            part = member.decompress(member.unconsumed_tail, room)
+            output.add(part)
+        if member.eof:
+            return position - len(member.unused_data)
+        step = data[position : position + GZIP_STEP]
+        position += len(step)
+    return -1
 
 
 def decompress_snappy(data: bytes, output: Output) -> None:

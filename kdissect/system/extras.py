@@ -6,7 +6,9 @@ So it works for any installation of kdissect: a checkout, a wheel, a container.
 
 import re
 import shlex
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
+from types import ModuleType
 
 from kdissect.errors import InvalidArgument
 
@@ -53,3 +55,14 @@ def _quoted(requirement: str) -> str:
     if quoted == requirement or '"' in requirement:
         return quoted
     return f'"{requirement}"'
+
+
+@cache
+def fast_inflate() -> ModuleType | None:
+    """The module of ISA-L that has zlib's interface; None without the extra `isal`."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    module: ModuleType = isal_zlib
+    return module
