@@ -144,6 +144,11 @@ class Running:
     def threads(self) -> list[dict[str, str]]:
         return threads_of(self.process.pid)
 
+    def children(self) -> list[int]:
+        """Its processes' numbers: those of workers, if it has some."""
+        tasks = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(child) for child in tasks.read_text().split()]
+
     def end(self, number: int = signal.SIGTERM) -> str:
         """Stop it cleanly; return its stderr."""
         self.process.send_signal(number)

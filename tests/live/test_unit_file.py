@@ -72,13 +72,13 @@ def confined(unit: Unit, **filters: list[str]) -> str:
     return json.dumps({**{name: unit.value(name) for name in names}, **filters})
 
 
-def run_as_the_unit_says(place: Place, unit: Unit, asked: str) -> None:
-    """Start it, let a client talk, look at all threads, reload, and end it."""
+def run_as_the_unit_says(place: Place, unit: Unit, asked: str, *more: str) -> None:
+    """Start it with `more` words, let a client talk, look at all threads, reload, and end it."""
     state = state_directory(unit, place)
     program, *words = unit.words("ExecStart")
     assert program == "/usr/local/bin/kdissect"
     assert (unit.value("Type"), unit.value("NotifyAccess")) == ("notify", "main")
-    words = [word.replace("%S", str(state.parent)) for word in words]
+    words = [word.replace("%S", str(state.parent)) for word in (*words, *more)]
     python = sys.executable
     before = [*setpriv_words(unit), python, str(place.path / CONFINED.name), asked]
     (place.path / CONFINED.name).write_bytes(CONFINED.read_bytes())
@@ -94,7 +94,10 @@ def run_as_the_unit_says(place: Place, unit: Unit, asked: str) -> None:
         running.process.send_signal(signal.SIGHUP)
         running.hear("READY=1")
         talked += running.talk()
-        threads += running.threads()
+        threads += [
+            *running.threads(),
+            *(one for child in running.children() for one in threads_of(child)),
+        ]
         error = running.end(signal.Signals[unit.value("KillSignal")])
     is_filtered = "calls" in asked
     assert {thread["Seccomp"] for thread in threads} == {"2" if is_filtered else "0"}
@@ -117,7 +120,10 @@ def test_the_unit_starts_captures_and_ends(place: Place) -> None:
     run_as_the_unit_says(place, unit, confined(unit))
 
 
-def test_the_unit_runs_under_its_filters_of_system_calls(place: Place) -> None:
+@pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one process", "workers"])
+def test_the_unit_runs_under_its_filters_of_system_calls(
+    place: Place, more: tuple[str, ...]
+) -> None:
     """Restrictions that systemd would apply; for others see `NOT_APPLIED`."""
     unit = shipped_unit()
     assert unit.value("SystemCallErrorNumber") == "EPERM"
@@ -132,7 +138,7 @@ def test_the_unit_runs_under_its_filters_of_system_calls(place: Place) -> None:
         program = [*probe, sys.executable, "-c", refused]
         done = subprocess.run(program, capture_output=True, text=True, check=False)
         assert "Error: " in done.stderr, refused
-    run_as_the_unit_says(place, unit, probe[-1])
+    run_as_the_unit_says(place, unit, probe[-1], *more)
 
 
 SYSTEMD_RUNS = Path("/run/systemd/system")

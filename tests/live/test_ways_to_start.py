@@ -177,9 +177,7 @@ def test_no_thread_of_any_worker_keeps_anything(name: str, place: Place, tables:
     with place.start(way.before, [*words, "--workers", "2"], **more) as running:
         running.hear("READY=1")
         talked = running.talk()
-        first = running.process.pid
-        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
-        threads = [running.threads(), *(threads_of(int(child)) for child in children)]
+        threads = [running.threads(), *map(threads_of, running.children())]
         error = running.end()
     assert len(threads) == 3
     told = [privileges_of(thread) for process in threads for thread in process]

@@ -3,7 +3,7 @@
 import select
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kdissect.live.workers.forking import Worker
@@ -31,10 +31,14 @@ class Crew:
     What one worker learned is passed on to the others with their next order.
     """
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
+    def __init__(
+        self, workers: Sequence[Worker], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.workers = list(workers)
         self.reports = [FIRST for _ in workers]
         self.lost: dict[int, str] = {}
+        self._clock = clock
+        self._reported_s = [clock() for _ in workers]
         self._inboxes = [Inbox() for _ in workers]
         self._is_asked = [False for _ in workers]
         self._news = [Learned({}, {}) for _ in workers]
@@ -52,8 +56,13 @@ class Crew:
 
     @property
     def silent_s(self) -> float:
-        """Longest time since a worker answered and its capture showed that it is alive."""
-        return max((self.reports[one.number].silent_s for one in self._there()), default=0.0)
+        """Longest time since the capture of a worker is known to have been alive."""
+        now = self._clock()
+        times = (
+            now - self._reported_s[one.number] + self.reports[one.number].silent_s
+            for one in self._there()
+        )
+        return max(times, default=0.0)
 
     def order(self, kind: str) -> None:
         """Give an order without an answer to all."""
@@ -111,6 +120,7 @@ class Crew:
             if report.snapshot is None:
                 report = report._replace(snapshot=self.reports[worker.number].snapshot)
             self.reports[worker.number] = report
+            self._reported_s[worker.number] = self._clock()
             for other in self._there():
                 if other is not worker:
                     self._news[other.number].names.update(report.learned.names)
