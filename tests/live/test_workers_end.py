@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 EXCHANGES = 331
 METRICS_PORT = 19124
+TIMES = 12  # a capture of 300 kB into two rings of 512 KiB
 
 
 @pytest.fixture
@@ -90,6 +91,32 @@ def test_one_page_has_the_sums_of_all_workers(cable: tuple[Host, Host], tmp_path
     lines = running.output.splitlines()
     assert len(lines) > 1
     assert f'"exchanges": {EXCHANGES}, ' in lines[-1]
+
+
+def test_what_all_workers_saw_and_dropped_is_what_arrived(
+    cable: tuple[Host, Host], tmp_path: Path
+) -> None:
+    """While they stand still, their buffers are filled several times over."""
+    client, broker = cable
+    words = ("--workers", "2", "--metrics", f":{METRICS_PORT}", "--buffer", "1M")
+    frames = frames_of(CAPTURE)
+    with live(broker, tmp_path / "it", *words) as running:
+        for process in running.workers:
+            os.kill(process, signal.SIGSTOP)
+        for _ in range(TIMES):
+            client.send_frames(frames)
+        for process in running.workers:
+            os.kill(process, signal.SIGCONT)
+        for _ in range(4):
+            running.hear("WATCHDOG=1")
+        values = values_of(page_inside(broker))
+        running.end()
+    received, dropped, packets = (
+        values[f"kdissect_packets{word}_total"] for word in ("_received", "_dropped", "")
+    )
+    assert received == TIMES * len(frames)
+    assert packets + dropped == received
+    assert 0 < dropped < received
 
 
 def test_a_killed_worker_is_said_and_the_others_finish(
