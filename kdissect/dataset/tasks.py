@@ -75,10 +75,13 @@ class Task(NamedTuple):
     token: str = ""
     # Settings to reach stores, see `storage.reached_by`.
     stores: tuple[str, ...] = ()
+    # Of a run, see `spark.second_attempt`: each has intermediate files of its own.
+    attempt: int = 0
 
     def staged(self, work: Work, part: str) -> Path:
         """Staging directory of a split's rows, or of other parts of a tap."""
-        return Path(self.run_directory, STAGING, str(work.tap.number), part)
+        tap = f"{work.tap.number}-{self.attempt}" if self.attempt else str(work.tap.number)
+        return Path(self.run_directory, STAGING, tap, part)
 
     def made(self, path: str) -> Path:
         """Path of a dataset file until the run is committed."""

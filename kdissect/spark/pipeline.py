@@ -26,6 +26,8 @@ from kdissect.dataset.manifest import Dataset
 from kdissect.dataset.planning import (
     SPARK_SPLIT_SIZE,
     Failed,
+    Inspected,
+    Planned,
     inspect_capture,
     plan_taps,
     sha256_of,
@@ -40,6 +42,7 @@ from kdissect.dataset.taps import Broken, Taps, find_taps, short_name
 from kdissect.dataset.tasks import Task
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options
+from kdissect.spark.second_attempt import try_again
 from kdissect.spark.steps import Steps
 from kdissect.spark.task_runners import Runner, here, on_spark
 from kdissect.tables.batches import TEXT_TYPE
@@ -122,7 +125,15 @@ def _dissect(
     check_options(manifest, options)
     stores = stores_of(dataset, taps, manifest)
     inspect = partial(inspect_capture, split_size=split_size, stores=stores)
-    planned = plan_taps(taps, manifest, lambda paths: nearest(runner, paths)(inspect, paths))
+
+    def inspect_all(paths: Sequence[str]) -> list[Inspected | Broken]:
+        return nearest(runner, paths)(inspect, paths)
+
+    def plan_again(chains: set[str]) -> Planned:
+        first = merged(manifest, done.taps, [], set())
+        return plan_taps([tap for tap in taps if tap.chain in chains], first, inspect_all)
+
+    planned = plan_taps(taps, manifest, inspect_all)
     new = unread((one.path for one in unreadable), manifest)
     broken = [
         *(one for one in unreadable if one.path in new), *planned.broken
@@ -140,6 +151,8 @@ def _dissect(
         stores,
     )
     done = Steps(task, runner).run()
+    done, lost = try_again(task, done, plan_again, runner)
+    broken += lost
     made = merged(manifest, done.taps, [broken_entry(task, one) for one in broken], planned.read)
     made.options = described(options)
     dataset.commit(made, new_files(manifest, made), stale(manifest, made))

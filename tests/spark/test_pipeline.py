@@ -246,7 +246,7 @@ def test_topics_get_names_that_only_later_captures_know(
     assert all(not file.is_nameless for file in manifest_of(dataset).taps[0].files)
 
 
-def test_a_capture_that_vanishes_in_the_middle_costs_its_tap_only(
+def test_a_capture_that_vanishes_in_the_middle_is_broken_and_its_tap_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = rotate("groups-4.3.1.pcapng", tmp_path / "b1", 2, seed=1)
@@ -258,11 +258,15 @@ def test_a_capture_that_vanishes_in_the_middle_costs_its_tap_only(
         return dissect_part(task, place)
 
     monkeypatch.setattr("kdissect.spark.steps.dissect_part", vanishing)
-    (failed,) = dissect(None, [*one, *other], dataset, tables=ALL).failed
-    assert (failed.tap, "ring.pcap1: no such file" in failed.message) == ("b1-ring", True)
-    (tap,) = manifest_of(dataset).taps
-    assert tap.name == "b2-ring"
-    assert dataset_rows(dataset) == library_rows(other, tap.number)
+    outcome = dissect(None, [*one, *other], dataset, tables=ALL)
+    (lost,) = outcome.broken
+    assert (lost.path, outcome.failed) == (one[1], ())
+    taps = {tap.name: tap.number for tap in manifest_of(dataset).taps}
+    assert sorted(taps) == ["b1-ring", "b2-ring"]
+    assert dataset_rows(dataset, "b1-ring") == library_rows(one[:1], taps["b1-ring"])
+    assert dataset_rows(dataset, "b2-ring") == library_rows(other, taps["b2-ring"])
+    told = [row for row in dataset_rows(dataset)["problems"] if "unreadable-capture" in row]
+    assert len(told) == 1
 
 
 def test_a_capture_that_is_being_written_is_read_when_that_is_over(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kdissect
+from kdissect.capture.pcap import NANOSECONDS
 from kdissect.dataset import storage, storage_dataset, tasks
 from kdissect.dataset.planning import Failed
 from kdissect.dataset.storage import (
@@ -24,12 +25,23 @@ from kdissect.dataset.storage import (
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.storage_dataset import OWNER, open_dataset
 from kdissect.dataset.taps import list_captures
-from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError
+from kdissect.errors import DatasetError, KdissectError, OutputError, Problem, StoreError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
-from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate, spark_rows
+from tests.capture.writers import make_pcap
+from tests.dataset.passes import late_text, rows_in_turn
+from tests.spark.rotated import (
+    ALL,
+    CAPTURES,
+    Rows,
+    dataset_rows,
+    library_rows,
+    packets_of,
+    rotate,
+    spark_rows,
+)
 from tests.spark.stores import (
     DUMMY,
     Bucket,
@@ -98,6 +110,33 @@ def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_pa
     there = {file.location for file in files_in(bucket.at("data"), recursive=True)}
     names = {*manifest.names(), "_kdissect/manifest.json"}
     assert there == {bucket.at(f"data/kafka/{name}") for name in names}
+
+
+def test_captures_in_a_store_that_overlap_or_come_too_late_have_the_rows_of_one_pass(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    packets = packets_of(CAPTURES / "groups-4.3.1.pcapng")
+    third = len(packets) // 3
+    middle = packets[third : 2 * third]
+    paths = []
+    for number, part in enumerate((middle[::2], middle[1::2], packets[2 * third :])):
+        paths.append(str(tmp_path / f"ring.pcap{number}"))
+        Path(paths[-1]).write_bytes(make_pcap(part, magic=NANOSECONDS, link_type=1))
+    late = str(tmp_path / "ring.pcap3")
+    Path(late).write_bytes(make_pcap(packets[:third], magic=NANOSECONDS, link_type=1))
+    names = put_all(bucket, [*paths, late])
+    dataset = bucket.uri("kafka")
+    for run in (paths[:2], paths[2:], [late]):
+        outcome = dissect(None, [names[path] for path in run], dataset, tables=ALL)
+        assert (outcome.captures, outcome.failed) == (len(run), ())
+    (tap,) = stored_manifest(dataset).taps
+    assert [one.segment for one in tap.captures] == [-1, -1, -1, 3]
+    told = Problem("capture", "late-capture", late_text(tap, names[late]))
+    expected = called(library_rows(paths), names)
+    alone = rows_in_turn([late], [len(packets) - third + 1], late=[told])
+    for table, rows in called(alone, names).items():
+        expected[table] = sorted([*expected.get(table, []), *rows])
+    assert stored_rows(dataset) == dict(sorted(expected.items()))
 
 
 def written(bucket: Bucket) -> dict[str, int]:
