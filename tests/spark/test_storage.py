@@ -11,7 +11,6 @@ import pytest
 import kdissect
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.dataset import storage, storage_dataset, tasks
-from kdissect.dataset.planning import Failed
 from kdissect.dataset.storage import (
     BLOCK_SIZE,
     files_in,
@@ -290,7 +289,7 @@ def test_a_store_that_fails_while_a_capture_is_read_changes_nothing(
     assert dataset_rows(dataset) == called(library_rows(paths), names)
 
 
-def test_a_capture_that_vanishes_from_a_store_costs_its_tap_only(
+def test_a_capture_that_vanishes_from_a_store_is_broken(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (gone,) = rotate("groups-4.3.1.pcapng", tmp_path / "one", 1, seed=1)
@@ -305,8 +304,10 @@ def test_a_capture_that_vanishes_from_a_store_costs_its_tap_only(
         return dissect_part(task, place)
 
     monkeypatch.setattr(tasks, "dissect_part", vanishing)
-    (failed,) = dissect(None, sources, dataset, tables=("exchanges",)).failed
-    assert failed == Failed("b1-ring", f"{sources[0]}: no such file")
+    outcome = dissect(None, sources, dataset, tables=("exchanges",))
+    (lost,) = outcome.broken
+    assert (lost.path, lost.size, outcome.failed) == (sources[0], -1, ())
+    assert "no such file" in lost.message
     (tap,) = stored_manifest(dataset).taps
     assert tap.name == "b2-ring"
     expected = library_rows([stays], tap.number, ("exchanges",))
