@@ -81,11 +81,13 @@ class Wire:
 class Conversation:
     """One connection being replayed: `step` writes its next message; false at the end."""
 
-    def __init__(self, wire: Wire, messages: list[Message], number: int) -> None:
+    def __init__(
+        self, wire: Wire, messages: list[Message], number: int, ports: int = PORTS
+    ) -> None:
         self.wire = wire
         self.messages = messages
         self.at = 0
-        client = (FIRST_CLIENT_ADDRESS + number // PORTS, FIRST_PORT + number % PORTS)
+        client = (FIRST_CLIENT_ADDRESS + number // ports, FIRST_PORT + number % ports)
         broker = (BROKER_ADDRESS, BROKER_PORT)
         self.ends = ((client, broker), (broker, client))
         self.sequence = [number * 7919 & 0xFFFFFFFF, number * 104_729 & 0xFFFFFFFF]
@@ -216,13 +218,13 @@ def replay(wire: Wire, found: list[list[Message]], size: int, connections: int) 
     return started + 1
 
 
-def play_together(wire: Wire, conversations: Iterator[list[Message]]) -> None:
+def play_together(wire: Wire, conversations: Iterator[list[Message]], ports: int = PORTS) -> None:
     """Message by message in turn; one that ends makes room for the next."""
     open_ones: list[Conversation] = []
     numbered = enumerate(conversations)
     while True:
         for number, one in islice(numbered, OPEN_AT_ONCE - len(open_ones)):
-            open_ones.append(Conversation(wire, one, number))
+            open_ones.append(Conversation(wire, one, number, ports))
         if not open_ones:
             break
         open_ones = [one for one in open_ones if one.step()]
@@ -250,6 +252,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--min-size", type=int, default=0)
     parser.add_argument("--clients", default="")
     parser.add_argument("--exchanges-each", type=int, default=0)
+    parser.add_argument("--ports", type=int, default=PORTS, help="connections of a client address")
     return parser.parse_args()
 
 
@@ -267,7 +270,7 @@ def main() -> None:
         wire = Wire(file, options.mss)
         if options.exchanges_each:
             count = options.connections
-            play_together(wire, portions(found, options.exchanges_each, count))
+            play_together(wire, portions(found, options.exchanges_each, count), options.ports)
         else:
             size = options.megabytes * 1_000_000
             count = replay(wire, [timed(one) for one in found], size, options.connections)

@@ -25,6 +25,7 @@ from kdissect.rules.context import Context
 from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.rules.formatting import listed, named
+from kdissect.rules.overtaking import OUT_OF_ORDER
 from kdissect.text.human import TEXT_LENGTH, count, counted, cut, plural
 
 Rule = Callable[[Context], Iterator[Finding]]
@@ -37,7 +38,6 @@ RULES: Final[tuple[Rule, ...]] = (
     *client_rules.RULES,
     *connection_rules.RULES,
 )
-OUT_OF_ORDER: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 # Error codes that are covered by the finding about their cause.
 EXPLAINED: Final = {
     # Of batches in flight, the second reaches the new leader before the first, which was refused.

@@ -11,6 +11,7 @@ from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import clients_of, named, several, their
+from kdissect.rules.overtaking import OUT_OF_ORDER, overtaking
 from kdissect.text.human import count, counted, duration, share
 
 PART_OF_PROTOCOL: Final = "Part of the protocol"
@@ -238,11 +239,15 @@ def rights(seen: Context) -> Iterator[Finding]:
 def codes(seen: Context) -> Iterator[Finding]:
     """All other codes that healthy clients do not receive."""
     has_orphans = "orphan" in seen.summary.totals.outcomes
+    overtook = overtaking(seen)
 
     def is_other(row: Row) -> bool:
         name = row["error"] or "UNKNOWN"
         if not row["client"] and has_orphans and name in AT_FIRST:
             return False  # of many clients whose requests were not captured: each may be its first
+        explained = overtook.get((row["client"], row["client_ip"]), 0)
+        if name == OUT_OF_ORDER and number(row, "errors") <= explained:
+            return False
         return not (name in LOGIN | REPLICAS or RIGHTS in name or is_usual(name, row))
 
     by_error = seen.grouped("errors", lambda row: row["error"] or "UNKNOWN", is_other)

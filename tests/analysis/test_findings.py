@@ -741,6 +741,41 @@ def test_batches_that_overtake_a_refused_one_belong_to_the_failover() -> None:
     ]  # fmt: skip
 
 
+REFUSED = WHOM | {"topic": "t", "cause": "CONCURRENT_TRANSACTIONS", "batches": 1, "tries": 2,
+                  "not_written": 0, "first_sent": START_US}  # fmt: skip
+BEHIND = REFUSED | {"cause": "OUT_OF_ORDER_SEQUENCE_NUMBER", "batches": 4,
+                    "first_sent": START_US + 20_000}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("refused", "behind", "is_usual"),
+    [
+        ({}, {}, True),
+        ({"cause": "NOT_ENOUGH_REPLICAS"}, {}, True),
+        # The broker may have lost what it had answered.
+        ({"cause": "unanswered"}, {}, False),
+        ({"topic": "other"}, {}, False),
+        ({"client_ip": "10.9.9.9"}, {}, False),
+        ({"first_sent": START_US + 30_000}, {}, False),
+        ({"not_written": 1}, {}, False),
+        ({}, {"not_written": 1}, False),
+        ({}, {"batches": 3}, False),
+        ({}, {"batches": 2, "tries": 3}, True),
+    ],
+)
+def test_batches_that_overtake_a_refused_one_are_usual_where_all_are_written(
+    refused: Row, behind: Row, is_usual: bool
+) -> None:
+    code = WHO | {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "api": "Produce", "errors": 4,
+                  "exchanges": 4, "is_retriable": False}  # fmt: skip
+    retries = [REFUSED | refused, BEHIND | behind]
+    is_said = "error-OUT_OF_ORDER_SEQUENCE_NUMBER" in ids(judged(errors=[code], retries=retries))
+    assert is_said is not is_usual
+    given_up = WHOM | {"topic": "t", "given_up": 1, "last_error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    found = judged(errors=[code], retries=retries, delivery=[given_up])
+    assert "produce-gave-up" in ids(found)
+
+
 NO_LEADER = SAID[0][1] | {
     "access": "metadata", "cause": "LEADER_NOT_AVAILABLE", "blackouts": 1, "errors": 30,
     "blackout_ns": 12 * SECOND, "partition": 3,
