@@ -130,7 +130,7 @@ def slowest(rows: "ir.Table") -> "ir.Table":
     """The exchanges with the longest broker time."""
     return rows.select(
         "api", "broker", "client_id", "client_ip", "request_start", "work_ns", "latency_ns",
-        "queue_ns", "silent_ns", "acks", "request_packet", "response_packet",
+        "queue_ns", "silent_ns", "acks", "retransmits", "request_packet", "response_packet",
     )  # fmt: skip
 
 

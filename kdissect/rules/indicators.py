@@ -20,6 +20,7 @@ from kdissect.analysis.summary.arrow_columns import (
 )
 from kdissect.rules.coordinators import Coordinators
 from kdissect.rules.expelled import Expelled
+from kdissect.rules.producers import Producers
 from kdissect.rules.rejoins import Rejoins
 
 NO_ACKS_FIELD: Final = 9  # acks are -1, 0 or 1
@@ -85,6 +86,7 @@ class Indicators:
         self.coordinators = Coordinators()
         self.expelled = Expelled()
         self.rejoins = Rejoins()
+        self.producers = Producers()
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count a batch."""
@@ -165,6 +167,7 @@ class Indicators:
         self.coordinators.add_exchanges(batch)
         self.expelled.add(batch)
         self.rejoins.add_exchanges(batch)
+        self.producers.add_exchanges(batch)
         self._add_young(batch)
         if len(self._at_work) < MOST_LOOKERS:
             self._add_lookers(batch)
@@ -280,6 +283,7 @@ class Indicators:
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self.coordinators.add_connections(batch)
+        self.producers.add_connections(batch)
         self.resets += int(is_set(batch, "rst_by").sum())
         self.silent += int((integers(batch, "exchanges", 0) == 0).sum())
         self._add_hung_up(batch)

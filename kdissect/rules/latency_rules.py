@@ -65,6 +65,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
         row for row in seen.rows("slowest")
         if held_ns(row) >= STALL_NS and row["api"] in OWN
         and not PEERS.match(row["client_id"] or "")  # their fetches wait for others, too
+        and not is_sent_again(seen, row)
     ]  # fmt: skip
     by_broker: dict[str, Rows] = {}
     for row in sorted(long, key=lambda row: number(row, "request_start")):
@@ -81,6 +82,13 @@ def stalls(seen: Context) -> Iterator[Finding]:
             yield _stall(broker, own)
         elif any(len(those) >= STALL_MANY for those in episodes) or len(episodes) >= STALL_OFTEN:
             yield _stall_or_replication(broker, episodes)
+
+
+def is_sent_again(seen: Context, row: Row) -> bool:
+    """Return whether a request or its response had to be sent again, on a network that loses some:
+    the broker may not have had it.
+    """
+    return number(row, "retransmits") > 0 and seen.summary.network.network_lost_bytes > 0
 
 
 def has_moved_coordinators(seen: Context) -> bool:

@@ -92,6 +92,7 @@ def has_long_work(seen: Context) -> bool:
 def may_repeat(seen: Context) -> bool:
     """Return whether a producer may have had a reason to send a batch again."""
     is_degraded = seen.summary.troubled_count > 0 or seen.signs.resets > 0
+    is_degraded |= seen.signs.producers.have_returned
     return any(
         row.with_errors or row.unanswered or is_degraded or (row.latency.max_ns or 0) >= GIVEN_UP_NS
         for row in _of(seen, "Produce")

@@ -419,6 +419,18 @@ def test_missing_bytes_are_not_attributed_to_brokers() -> None:
     assert ids(judge(seen(summary=summary, slowest=[SAID[6][1]]))) == ["capture-loses-packets"]
 
 
+@pytest.mark.parametrize(
+    ("lost", "times", "is_said"), [(0, 5, True), (9_000, 0, True), (9_000, 5, False)]
+)
+def test_a_request_that_a_lossy_network_sent_again_is_no_stall(
+    lost: int, times: int, is_said: bool
+) -> None:
+    """Without losses it is the broker's host that did not acknowledge."""
+    summary = made_summary(api("Produce"), network={"network_lost_bytes": lost})
+    stall = SAID[6][1] | {"retransmits": times}
+    assert ("broker-stalls" in ids(judge(seen(summary=summary, slowest=[stall])))) is is_said
+
+
 def test_answers_that_a_quota_holds_back_are_no_stall() -> None:
     throttled = {"throttled": 1, "throttle_max_ms": 900}
     mine, other = WHO | throttled, throttled | {"client": "b"}

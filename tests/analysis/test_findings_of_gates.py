@@ -12,6 +12,9 @@ from kdissect.rules.indicators import Indicators
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 from tests.analysis.capture_parts import drawn_part
+from tests.conversation import conversation
+from tests.exchange_builders import request, response
+from tests.messages.record_builders import make_batch, make_record
 from tests.recovery.captures import EVERY
 from tests.recovery.talks import CAPTURES
 from tests.seeds import SEED
@@ -99,3 +102,73 @@ def test_a_request_is_in_flight_when_the_capture_ends_under_it(
     schema = arrow_schema(TABLES["connections"])
     signs.add("connections", pa.RecordBatch.from_pylist([ends], schema))
     assert signs.in_flight(10_000 * 1_000_000)["Metadata"] == in_flight
+
+
+def sent_twice() -> bytes:
+    """A capture of two connections with one batch, which gets two offsets."""
+    talk = conversation().open()
+    records = make_batch([make_record(b"k", b"paid")])
+    topic = {"name": "orders", "partition_data": [{"index": 3, "records": records}]}
+    for offset in (4, 5):
+        places = [{"index": 3, "error_code": 0, "base_offset": offset}]
+        answer = response(
+            "Produce", 7, 1, responses=[{"name": "orders", "partition_responses": places}]
+        )
+        talk = talk.client(request("Produce", 7, 1, acks=-1, topic_data=[topic]))
+        talk = talk.broker(answer).close()
+        talk = talk.port_reuse() if offset == 4 else talk
+    return talk.pcap()
+
+
+SENT = {"api": "Produce", "client_id": "p"}
+HERE = {"client_ip": "10.0.0.1", "broker_ip": "10.0.0.9", "broker_port": 9092}
+
+
+@pytest.mark.parametrize(
+    ("sent", "here", "has_returned"),
+    [
+        ({}, {}, True),
+        ({"client_id": "other"}, {}, False),
+        ({"api": "Fetch"}, {}, False),
+        ({}, {"client_ip": "10.0.0.2"}, False),
+        ({}, {"broker_ip": "10.0.0.8"}, False),
+        ({}, {"broker_port": 9093}, False),
+    ],
+)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_producer_that_connects_again_may_send_again(
+    sent: dict[str, object], here: dict[str, object], has_returned: bool, is_late: bool
+) -> None:
+    """The rows of connections come before those of their exchanges, or after them."""
+    tables = {
+        "exchanges": [SENT | {"connection_id": 1}, SENT | {"connection_id": 2} | sent],
+        "connections": [HERE | {"connection_id": 1}, HERE | {"connection_id": 2} | here],
+    }
+    signs = Indicators()
+    for table in sorted(tables, reverse=is_late):
+        signs.add(table, pa.RecordBatch.from_pylist(tables[table], arrow_schema(TABLES[table])))
+    assert signs.producers.have_returned is has_returned
+
+
+@pytest.mark.parametrize("table", ["exchanges", "connections"])
+def test_of_many_producers_one_may_have_returned(table: str) -> None:
+    signs = Indicators()
+    rows = [SENT | {"connection_id": 1}]
+    signs.add("exchanges", pa.RecordBatch.from_pylist(rows, arrow_schema(TABLES["exchanges"])))
+    assert not signs.producers.have_returned
+    own = SENT if table == "exchanges" else HERE
+    rows = [own | {"connection_id": number} for number in range(10_002)]
+    batch = pa.RecordBatch.from_pylist(rows, arrow_schema(TABLES[table]))
+    for _ in range(3):
+        signs.add(table, batch)
+    assert signs.producers.have_returned
+
+
+def test_a_batch_that_is_sent_again_on_another_connection_is_on_the_default_page(
+    tmp_path: Path,
+) -> None:
+    """A tap at the broker, which answered all: the response was lost behind the tap."""
+    path = tmp_path / "made.pcap"
+    path.write_bytes(sent_twice())
+    (found,) = (one for one in kdissect.findings(path) if one.id == "duplicates-in-log")
+    assert found.severity == "problem"
