@@ -71,7 +71,7 @@ def sharing(command: F) -> F:
         default=0,
         metavar="N",
         help="Worker processes for files of two million packets or more.  [default: 0, one per "
-        "processor from four million packets on]",
+        "processor from four million packets on, with few connections]",
     )(command)
 
 

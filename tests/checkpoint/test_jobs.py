@@ -127,6 +127,12 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
     assert kind_of(LARGE, Options()) is Run
     monkeypatch.setattr(worker_pool, "ALWAYS_PACKETS", 1)
     assert kind_of(LARGE, Options()) is JobsRun
+    # Edges of splits with many open connections cost more than a second process saves.
+    monkeypatch.setattr(run_choice, "MOST_FLOWS", 10)
+    assert kind_of(LARGE, Options()) is Run
+    assert kind_of(LARGE, Options(jobs=2)) is JobsRun
+    monkeypatch.setattr(run_choice, "SAMPLED_PACKETS", 5)
+    assert kind_of(LARGE, Options()) is JobsRun
 
 
 def kind_of(source: Source | list[Source], options: Options) -> type:
