@@ -87,6 +87,19 @@ def test_a_client_id_that_reaches_into_the_body_is_none() -> None:
         assert found_in(talk).columns("client_id")[1] == (kept,)
 
 
+def test_a_client_id_that_reaches_into_credentials_is_withheld_though_the_rest_decodes() -> None:
+    """The length of a request's client id is wrong; after it an Envelope ends where it should."""
+    token, more = b"\x82\x83\0token", b"\0\0\0\x02\0\x04bob\0\0\0\0\0\0"
+    rest = make_body("Envelope", 0, "request", {
+        "request_data": b"", "request_principal": None, "client_host_address": b"0.0.0.0",
+    })  # fmt: skip
+    frame = struct.pack(">hhih", 58, 0, 3, 4 + len(token + more)) + b"shop" + token + more
+    talk = conversation().client(request("ApiVersions", 3, 1, "shop"))
+    talk = talk.broker(response("ApiVersions", 3, 1)).client(sized(frame + b"\0" + rest))
+    found = found_in(talk.broker(response("Envelope", 0, 3)))
+    assert found.columns("client_id", "api", "decode_status")[1] == ("\ufffd", "Envelope", "ok")
+
+
 def test_a_client_id_of_a_version_that_is_not_known_stays() -> None:
     talk = conversation().client(request("Heartbeat", 4, 1)).broker(response("Heartbeat", 4, 1))
     talk = talk.client(sized(struct.pack(">hhi", 12, 99, 2) + string16("shop") + b"\0\0\1"))

@@ -27,7 +27,7 @@ from kdissect.dissection.record_writer import RecordWriter
 from kdissect.dissection.row_sink import RowSink
 from kdissect.dissection.totals import CaptureTotals
 from kdissect.errors import Problem
-from kdissect.exchanges.api_mismatches import withhold
+from kdissect.exchanges.api_mismatches import is_overlong, withhold
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import PENDING, SUSPECT, UNANSWERED, Exchange
 from kdissect.exchanges.pairing import Exchanges
@@ -375,7 +375,8 @@ class Dissector:
         """Process an exchange that is complete."""
         exchange.connection.given += 1
         self.totals.exchanges += 1
-        if exchange.status & SUSPECT or exchange.outcome in (UNANSWERED, PENDING):
+        is_sound = not exchange.status & SUSPECT and exchange.outcome not in (UNANSWERED, PENDING)
+        if not is_sound or is_overlong(exchange):
             withhold(exchange)
         if self.sink.holds_back:
             self._unwritten.append(exchange)

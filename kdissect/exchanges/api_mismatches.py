@@ -10,7 +10,8 @@ and one whose request does not decode, but whose response does. For all others
 
 Numbers, errors and the row stay. A client id of a request that does not decode is a name without
 control characters, or its length is wrong and it is part of the body: the first byte of a body is a
-control character, or not UTF-8, in all versions with credentials.
+control character, or not UTF-8, in all versions with credentials. What follows it may decode all
+the same, so in requests of these APIs no such client id is kept, and nothing of the bodies is.
 """
 
 import re
@@ -31,7 +32,9 @@ from kdissect.exchanges.exchange import (
 )
 from kdissect.messages.full_bodies import RECORD_FIELDS
 from kdissect.messages.partitions import NO_ID, Partitions
+from kdissect.messages.redaction import listed
 from kdissect.messages.request_fields import FIELDS
+from kdissect.protocol.apis import find_api
 
 BELIEVED: Final = 0
 DOUBTFUL: Final = 1
@@ -41,11 +44,18 @@ HOPELESS: Final = 2
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 NOT_PLAIN: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 MARK: Final = "<withheld,"
+# In place of a client id that may reach into a body with credentials.
+NO_NAME: Final = "\ufffd"
+WITH_CREDENTIALS: Final = frozenset(
+    find_api(name).key for name, side in listed() if side == "request" and name != "Produce"
+)
 TEXT_FIELDS: Final = tuple(field.name for field in FIELDS if field.is_text)
 
 
 def doubt_of(exchange: Exchange) -> i64:
     """Rate how doubtful the API of an exchange is."""
+    if is_overlong(exchange):
+        return HOPELESS
     status = exchange.status
     misfit = status & MISFIT
     if misfit == REQUEST_FAILED and exchange.outcome == ANSWERED:
@@ -57,11 +67,20 @@ def doubt_of(exchange: Exchange) -> i64:
     return BELIEVED
 
 
+def is_overlong(exchange: Exchange) -> bool:
+    """Return whether the client id of a request with credentials may reach into its body."""
+    if exchange.api_key not in WITH_CREDENTIALS or exchange.client_id is None:
+        return False
+    return CONTROL.search(exchange.client_id) is not None
+
+
 def withhold(exchange: Exchange) -> None:
     """Remove the texts of an exchange that may be something else."""
-    if exchange.client_id is not None and CONTROL.search(exchange.client_id):
-        exchange.client_id = None
     doubt = doubt_of(exchange)
+    if exchange.client_id is not None and CONTROL.search(exchange.client_id):
+        # Where all of it decodes, nothing else tells later that it is doubtful.
+        is_odd = exchange.status & MISFIT == 0 and is_overlong(exchange)
+        exchange.client_id = NO_NAME if is_odd else None
     if doubt == BELIEVED:
         return
     for name in TEXT_FIELDS:

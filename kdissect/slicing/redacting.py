@@ -19,7 +19,7 @@ from kdissect.capture.files import Source, open_captures
 from kdissect.capture.packet import Packet
 from kdissect.dissection.dissector import Dissector
 from kdissect.errors import DecodeError
-from kdissect.exchanges.api_mismatches import doubt_of, guarded
+from kdissect.exchanges.api_mismatches import doubt_of, guarded, is_overlong
 from kdissect.exchanges.exchange import SUSPECT, Exchange
 from kdissect.exchanges.sasl_masking import MASK, masked_token
 from kdissect.framing.frames import Frame
@@ -228,6 +228,8 @@ def patches_of(exchange: Exchange, frame: Frame, is_response: bool) -> Iterator[
         return
     if exchange.status & SUSPECT or frame.missing or exchange.api_key == NULL:
         raise DecodeError("an exchange that is not sound")
+    if is_overlong(exchange):
+        raise DecodeError("a client id that may reach into the body")
     key, version = int(exchange.api_key), int(exchange.api_version)
     doubt = doubt_of(exchange)
     if doubt and not is_response:
