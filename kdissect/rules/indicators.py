@@ -1,7 +1,6 @@
 """Counters beside those of the summary that show which queries are useful."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from kdissect.analysis.summary.arrow_columns import (
     texts,
 )
 from kdissect.rules.coordinators import Coordinators
+from kdissect.rules.ends_and_commits import EndsAndCommits, Offsets
 from kdissect.rules.expelled import Expelled
 from kdissect.rules.producers import Producers
 from kdissect.rules.rejoins import Rejoins
@@ -32,7 +32,6 @@ CAPTURE_ENDED: Final = "capture-end"  # closed_by
 IN_FLIGHT_NS: Final = SECOND_NS
 MOST_IN_FLIGHT: Final = 10_000
 MOST_PARTITIONS: Final = 10_000
-LONG_LOG: Final = 500  # offset of an end behind which a group may be far
 BY_BROKER: Final = "broker"  # ended_by
 # Kinds of problems → a client with TLS at a broker without, and a client without at one with TLS.
 TLS_MISMATCHES: Final = ("tls-refused", "plain-client")
@@ -45,7 +44,6 @@ LOOKING: Final = (
 )  # fmt: skip
 MOST_LOOKERS: Final = 1_000  # clients; with more, those without work are not reported
 MOST_MISMATCHES: Final = 10_000  # connections of each kind
-Offsets = npt.NDArray[np.int64]
 
 
 class Indicators:
@@ -59,9 +57,7 @@ class Indicators:
         self.furthest_behind = 0  # records between the end of a fetch and the partition's end
         self.single_batches = 0  # produced, at the most
         self.redelivered = 0  # records, to share groups
-        # By topic and partition: the highest known end, and the lowest commit.
-        self._ends: dict[tuple[str, int], int] = {}
-        self._commits: dict[tuple[str, int], int] = {}
+        self._offsets = EndsAndCommits()
         self.resets = 0  # connections
         self.silent = 0  # connections without an exchange
         self.failed_logins = 0  # connections
@@ -228,12 +224,10 @@ class Indicators:
         has_single = ~fetched & (records > 0) & (records < 2 * batches)
         self.single_batches += int(batches[has_single].sum())
         self._add_produced(batch, fetched, integers(batch, "record_bytes", 0))
-        commits = integers(batch, "committed_offset", -1)
         # The response has the offset of the first produced record.
         written = ~fetched & (integers(batch, "record_bytes", 0) > 0)
         ends = np.maximum(ends, np.where(written, integers(batch, "base_offset", -1), -1))
-        if (commits >= 0).any() or (ends >= LONG_LOG).any():
-            self._add_offsets(batch, ends, commits)
+        self._offsets.add(batch, ends)
 
     def _add_produced(
         self, batch: pa.RecordBatch, fetched: npt.NDArray[np.bool_], sizes: Offsets
@@ -250,36 +244,13 @@ class Indicators:
                     size = int(sizes[chosen][places].sum())
                     self._produced[key] = self._produced.get(key, 0) + size
 
-    def _add_offsets(self, batch: pa.RecordBatch, ends: Offsets, commits: Offsets) -> None:
-        partitions = integers(batch, "partition", -1)
-        for topic, rows in text_groups(batch, "topic"):
-            self._add_topic(self._ends, np.max, topic or "", partitions[rows], ends[rows])
-            self._add_topic(self._commits, np.min, topic or "", partitions[rows], commits[rows])
-
-    def _add_topic(
-        self,
-        kept: dict[tuple[str, int], int],
-        choose: Callable[[Offsets], np.int64],
-        topic: str,
-        partitions: Offsets,
-        offsets: Offsets,
-    ) -> None:
-        known = offsets >= 0
-        offsets = offsets[known]
-        for partition, rows in groups(partitions[known]):
-            key = (topic, int(partition))
-            if key in kept:
-                kept[key] = int(choose(np.append(offsets[rows], kept[key])))
-            elif len(kept) < MOST_PARTITIONS:
-                kept[key] = int(choose(offsets[rows]))
-
     @property
     def most_behind(self) -> int:
-        """Records between a partition's end and a commit, at the most; more where not known."""
-        if len(self._commits) >= MOST_PARTITIONS or len(self._ends) >= MOST_PARTITIONS:
-            return max(self._ends.values(), default=0)
-        behind = (self._ends.get(place, 0) - offset for place, offset in self._commits.items())
-        return max(self.furthest_behind, *behind, 0)
+        """Records between all ends and commits, at the most; more where not known.
+
+        What one group is behind is the sum over its partitions.
+        """
+        return max(self.furthest_behind, self._offsets.behind())
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self.coordinators.add_connections(batch)

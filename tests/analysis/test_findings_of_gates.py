@@ -71,6 +71,16 @@ def test_group_lag_counts_uncommitted_records() -> None:
     assert counted("partitions", left).most_behind == 4_890
 
 
+def test_a_group_is_behind_by_the_sum_of_its_partitions() -> None:
+    rows = [
+        place(partition=number, fetch_offset=90, record_count=10, high_watermark=100)
+        for number in range(6)
+    ]
+    rows += [place(partition=number, committed_offset=10) for number in range(5)]
+    rows.append(place(partition=5, committed_offset=100))
+    assert counted("partitions", *rows).most_behind == 5 * 90
+
+
 def test_log_end_follows_the_last_produced_batch() -> None:
     produced = place(base_offset=700, record_count=10, record_bytes=900)
     committed = place(committed_offset=200)

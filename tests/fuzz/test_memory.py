@@ -163,8 +163,8 @@ def test_many_bombs_in_a_field_are_not_held_together() -> None:
 @pytest.mark.parametrize("record_count", [1, 1 << 20, (1 << 31) - 1])
 def test_a_count_of_records_is_not_believed(record_count: int) -> None:
     data = make_batch([], codec=GZIP, record_count=record_count, packed=gzip.compress(b""))
-    decode_records(data)  # imports what inflates
-    assert peak_memory(lambda: decode_records(data)) < 100 * KIB
+    state = 100 * KIB  # of a decompressor; that of ISA-L is twice zlib's
+    assert peak_memory(lambda: decode_records(data)) < 100 * KIB + state
 
 
 def test_a_count_of_headers_is_not_believed() -> None:

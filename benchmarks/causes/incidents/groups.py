@@ -294,7 +294,7 @@ INCIDENTS = (
             Variant(NEW, "one", views=(View("client:{stem}-reader"),)),
             Variant(MIDDLE, "one", RDKAFKA, (View("client:{stem}-reader"),)),
         ),
-        also=("rebalance-stops-group",), is_notice=True,
+        also=("rebalance-stops-group", "consumer-lag-grows"), is_notice=True,
     ),
     Incident(
         "deleted-topic",
