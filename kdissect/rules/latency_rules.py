@@ -22,6 +22,8 @@ from kdissect.rules.formatting import (
 )
 from kdissect.text.human import count, counted, duration, share
 
+LEAST_TIMEOUT_NS: Final = 200 * MS  # of retransmissions, in Linux
+MOST_TIMEOUTS: Final = 15  # and so many of them, then it gives up
 STALL_NS: Final = 500 * MS
 ACKS_ALL: Final = -1
 STALL_MANY: Final = 2  # connections or requests that make one long exchange a stall
@@ -85,10 +87,14 @@ def stalls(seen: Context) -> Iterator[Finding]:
 
 
 def is_sent_again(seen: Context, row: Row) -> bool:
-    """Return whether a request or its response had to be sent again, on a network that loses some:
-    the broker may not have had it.
+    """Return whether a network that loses packets explains how long a request took.
+
+    Each time-out is twice the one before (RFC 6298), the first a little more than LEAST_TIMEOUT_NS.
     """
-    return number(row, "retransmits") > 0 and seen.summary.network.network_lost_bytes > 0
+    times = min(number(row, "retransmits"), MOST_TIMEOUTS)
+    explained_ns = LEAST_TIMEOUT_NS * 5 // 4 * ((1 << times) - 1)
+    is_lossy = seen.summary.network.network_lost_bytes > 0
+    return is_lossy and number(row, "work_ns") <= explained_ns
 
 
 def has_moved_coordinators(seen: Context) -> bool:

@@ -420,14 +420,24 @@ def test_missing_bytes_are_not_attributed_to_brokers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "times", "is_said"), [(0, 5, True), (9_000, 0, True), (9_000, 5, False)]
+    ("lost", "times", "work_ms", "is_said"),
+    [
+        (0, 5, 1_700, True),
+        (9_000, 0, 1_700, True),
+        (9_000, 1, 1_700, True),
+        (9_000, 2, 751, True),
+        (9_000, 2, 750, False),
+        (9_000, 5, 1_700, False),
+        (9_000, 1 << 40, 9_000, False),
+    ],
 )
 def test_a_request_that_a_lossy_network_sent_again_is_no_stall(
-    lost: int, times: int, is_said: bool
+    lost: int, times: int, work_ms: int, is_said: bool
 ) -> None:
     """Without losses it is the broker's host that did not acknowledge."""
     summary = made_summary(api("Produce"), network={"network_lost_bytes": lost})
-    stall = SAID[6][1] | {"retransmits": times}
+    work = dict.fromkeys(("work_ns", "silent_ns", "latency_ns"), work_ms * MS)
+    stall = SAID[6][1] | work | {"retransmits": times}
     assert ("broker-stalls" in ids(judge(seen(summary=summary, slowest=[stall])))) is is_said
 
 
