@@ -1,7 +1,6 @@
 """Several workers: the rows of one process, one sum of counters, and a clean end of all."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,9 @@ from scapy.layers.inet import IP, fragment
 from scapy.layers.l2 import Ether
 
 from kdissect.tables.rotations import runs_in
-from tests.live.crews import LARGEST, differences, frames_of, live, quiet_cable, rows, send
+from tests.live.crews import LARGEST, differences, frames_of, live, rows, send
 from tests.seeds import SEED
-from tests.sources.namespaces import CABLE, Host, needs_packet_sockets, run, two_hosts
+from tests.sources.namespaces import CABLE, Host, run
 
 pytestmark = pytest.mark.slow
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -24,14 +23,6 @@ REPLAYED = (
     "basics-0.8.2.2.pcapng", "groups-4.3.1.pcapng", "networks/ipv6-4.3.1.pcapng",
     "incident-lossy-network-4.3.1.pcapng",
 )  # fmt: skip
-
-
-@pytest.fixture
-def cable() -> Iterator[tuple[Host, Host]]:
-    needs_packet_sockets()
-    with two_hosts() as hosts:
-        quiet_cable(hosts)
-        yield hosts
 
 
 def captured_twice(

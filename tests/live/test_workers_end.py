@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.tables.rotations import hidden_in, rotations_in, runs_in
-from tests.live.crews import PATIENCE_S, Live, frames_of, live, quiet_cable, rows, send
-from tests.sources.namespaces import CABLE, Host, lay_cable, needs_packet_sockets, two_hosts
+from tests.live.crews import PATIENCE_S, Live, frames_of, live, rows, send
+from tests.sources.namespaces import CABLE, Host, lay_cable
 
 pytestmark = pytest.mark.slow
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
@@ -23,11 +23,15 @@ TIMES = 12  # a capture of 300 kB into two rings of 512 KiB
 
 
 @pytest.fixture
-def cable() -> Iterator[tuple[Host, Host]]:
-    needs_packet_sockets()
-    with two_hosts() as hosts:
-        quiet_cable(hosts)
-        yield hosts
+def tables(tmp_path: Path) -> Path:
+    return tmp_path / "tables"
+
+
+@pytest.fixture
+def capturing(cable: tuple[Host, Host], tables: Path) -> Iterator[Live]:
+    """Two workers that write to `tables`; a test ends them."""
+    with live(cable[1], tables.with_name("it"), "-o", str(tables), "--workers", "2") as running:
+        yield running
 
 
 def talked(client: Host, running: Live) -> None:
@@ -141,15 +145,13 @@ def test_a_killed_worker_is_said_and_the_others_finish(
 
 
 def test_workers_end_with_the_first_process_and_finish_their_files(
-    cable: tuple[Host, Host], tmp_path: Path
+    cable: tuple[Host, Host], capturing: Live, tables: Path
 ) -> None:
-    client, broker = cable
-    tables = tmp_path / "tables"
-    with live(broker, tmp_path / "it", "-o", str(tables), "--workers", "2") as running:
-        talked(client, running)
-        workers = running.workers
-        running.process.kill()
-        assert [is_gone(one) for one in workers] == [True, True]
+    client, _ = cable
+    talked(client, capturing)
+    workers = capturing.workers
+    capturing.process.kill()
+    assert [is_gone(one) for one in workers] == [True, True]
     assert exchanges_in(tables) == EXCHANGES
     for run in runs_in(tables):
         assert rotations_in(run)
@@ -157,53 +159,47 @@ def test_workers_end_with_the_first_process_and_finish_their_files(
 
 
 def test_signals_of_a_terminal_reach_all_and_end_all_cleanly(
-    cable: tuple[Host, Host], tmp_path: Path
+    cable: tuple[Host, Host], capturing: Live, tables: Path
 ) -> None:
     """Every process of the group gets them, also those that the first one tells to end."""
-    client, broker = cable
-    tables = tmp_path / "tables"
-    with live(broker, tmp_path / "it", "-o", str(tables), "--workers", "2") as running:
-        talked(client, running)
-        workers = running.workers
-        for process in workers:
-            os.kill(process, signal.SIGINT)
-            os.kill(process, signal.SIGHUP)
-        running.end(signal.SIGINT)
+    client, _ = cable
+    talked(client, capturing)
+    workers = capturing.workers
+    for process in workers:
+        os.kill(process, signal.SIGINT)
+        os.kill(process, signal.SIGHUP)
+    capturing.end(signal.SIGINT)
     assert [is_gone(one) for one in workers] == [True, True]
     assert exchanges_in(tables) == EXCHANGES
 
 
 def test_an_interface_that_goes_down_and_up_is_read_on(
-    cable: tuple[Host, Host], tmp_path: Path
+    cable: tuple[Host, Host], capturing: Live, tables: Path
 ) -> None:
     client, broker = cable
-    tables = tmp_path / "tables"
-    with live(broker, tmp_path / "it", "-o", str(tables), "--workers", "2") as running:
-        broker.ip("link", "set", CABLE, "down")
-        running.hear("WATCHDOG=1")
-        running.hear("WATCHDOG=1")
-        broker.ip("link", "set", CABLE, "up")
-        running.process.send_signal(signal.SIGHUP)
-        running.hear("READY=1")
-        running.hear("WATCHDOG=1")
-        talked(client, running)
-        running.end()
+    broker.ip("link", "set", CABLE, "down")
+    capturing.hear("WATCHDOG=1")
+    capturing.hear("WATCHDOG=1")
+    broker.ip("link", "set", CABLE, "up")
+    capturing.process.send_signal(signal.SIGHUP)
+    capturing.hear("READY=1")
+    capturing.hear("WATCHDOG=1")
+    talked(client, capturing)
+    capturing.end()
     assert exchanges_in(tables) == EXCHANGES
     kinds = [one["kind"] for run in runs_in(tables) for one in rows(run, "problems")]
     assert (kinds.count("interface-gone"), kinds.count("interface-back")) == (2, 2)
 
 
 def test_an_interface_that_is_made_again_ends_all_with_an_error(
-    cable: tuple[Host, Host], tmp_path: Path
+    cable: tuple[Host, Host], capturing: Live, tables: Path
 ) -> None:
     client, broker = cable
-    tables = tmp_path / "tables"
-    with live(broker, tmp_path / "it", "-o", str(tables), "--workers", "2") as running:
-        talked(client, running)
-        broker.ip("link", "delete", CABLE)
-        running.hear("WATCHDOG=1")
-        lay_cable(client, broker)
-        said = running.ended(1)
+    talked(client, capturing)
+    broker.ip("link", "delete", CABLE)
+    capturing.hear("WATCHDOG=1")
+    lay_cable(client, broker)
+    said = capturing.ended(1)
     assert f"{CABLE} is another interface since it is back" in said
     assert "ended with an error" in said
     assert "Traceback" not in said
