@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import asdict
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.live_lines import Lines, tell_begin, tell_files, tell_totals
@@ -29,8 +29,10 @@ from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import memory_bytes
 from kdissect.live.workers.crew import Crew
 from kdissect.live.workers.messages import CAPTURES, FINISH, HAS_READ, IS_DONE, REOPEN, STOP
-from kdissect.live.workers.summed_metrics import SummedMetrics
 from kdissect.live.workers.totals import total
+
+if TYPE_CHECKING:
+    from kdissect.live.workers.summed_metrics import SummedMetrics
 
 SECOND_S: Final = 1.0
 SECOND_NS: Final = 1_000_000_000
@@ -50,7 +52,7 @@ class Leader:
         self.status: Status | None = None
         self.metrics: SummedMetrics | None = None
         if opened.bound is not None:
-            self.metrics = SummedMetrics(len(opened.workers), plan.labels)
+            self.metrics = make_sum(len(opened.workers), plan.labels)
         self._names = opened.packet_source.names
         self._lines: Lines | None = None
         if plan.has_lines:
@@ -160,6 +162,13 @@ class Leader:
             self._service.finish(self.status)
         if self._lines is not None and self.status is not None:
             self._lines.finish(self.status)
+
+
+def make_sum(workers: int, labels: int) -> "SummedMetrics":
+    """Sum of the workers' metrics for Prometheus, of the extra `live`."""
+    from kdissect.live.workers.summed_metrics import SummedMetrics
+
+    return SummedMetrics(workers, labels)
 
 
 def lead(plan: Plan, opened: Opened) -> int:

@@ -7,10 +7,9 @@ the names that other workers know. When the first process is gone the capture st
 import threading
 import time
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kdissect.live.counting.meters import Meters
-from kdissect.live.counting.metrics import MetricsListener
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.workers.forking import Seat
 from kdissect.live.workers.messages import (
@@ -30,6 +29,9 @@ from kdissect.live.workers.messages import (
     send,
 )
 
+if TYPE_CHECKING:
+    from kdissect.live.counting.metrics import MetricsListener
+
 # For the other workers, which may have more to dissect, and for the last report to be taken.
 FINISH_S: Final = 20.0
 DONE_S: Final = 10.0
@@ -41,7 +43,7 @@ class Reporter(Listener):
     def __init__(
         self,
         seat: Seat,
-        metrics: MetricsListener | None,
+        metrics: "MetricsListener | None",
         meters: Meters | None,
     ) -> None:
         self._pipe = seat.pipe
