@@ -1,6 +1,9 @@
 """Messages for missing extras; `tools.installed` runs the printed commands."""
 
+import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -62,3 +65,43 @@ def test_other_markers_of_a_requirement_stay() -> None:
         'a>=1; python_version < "3.14"',
         'b; (os_name == "nt" or python_version < "3.12")',
     ]
+
+
+BLOCKED = """
+import importlib, pkgutil, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"{name} is not installed", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import kdissect.cli
+for module in pkgutil.iter_modules(kdissect.cli.__path__, "kdissect.cli."):
+    importlib.import_module(module.name)
+"""
+
+
+def test_every_module_of_the_command_is_imported_without_extras() -> None:
+    """As in an installation with the declared dependencies alone; its user chose no extra."""
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    named = re.compile(r"[\w.-]+")
+    extras = {
+        found[0].lower()
+        for extra, wanted in project["optional-dependencies"].items()
+        if extra not in ("dev", "release", "fuzz")
+        for found in map(named.match, wanted)
+        if found
+    }
+    extras -= {found[0].lower() for found in map(named.match, project["dependencies"]) if found}
+    modules = {
+        module
+        for module, distributions in metadata.packages_distributions().items()
+        if {one.lower().replace("_", "-") for one in distributions} & extras
+    }
+    assert "prometheus_client" in modules
+    words = [sys.executable, "-c", BLOCKED, *sorted(modules - {"google"})]
+    done = subprocess.run(
+        words, cwd=PROJECT.parent, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
