@@ -32,7 +32,11 @@ CASES = os.environ.get("KDISSECT_CASES", "")
 # Share of the tests that take long, as `tools.costly_tests` has found, that is drawn then, up to 1.
 COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
 COSTLY = Path(__file__).with_name("costly.txt")
-PROGRAMS = {"tcpdump": "tcpdump", "promtool": "prometheus"}  # marker and program → package
+PROGRAMS = {
+    "tcpdump": "tcpdump",
+    "promtool": "prometheus",
+    "prometheus": "prometheus",
+}  # marker and program → package
 JAVA = {"java", "spark"}  # fixtures that start one
 # Share of the slow tests that is drawn; like the lanes not for the pytests that tests start.
 SLOW_SHARE = float(os.environ.pop("KDISSECT_SLOW", "1"))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kdissect.live.counting.counters import BOUNDS_NS
+from kdissect.live.counting.counters import BOUNDS_NS, FEW_BOUNDS_NS
 from kdissect.live.counting.metric_declarations import METRICS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
@@ -17,6 +17,10 @@ def metrics_page() -> str:
         name = metric.name if metric.kind == "histogram" else metric.series[0]
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{name}` | {metric.kind} | {labels} | {metric.meaning} |")
-    bounds = ", ".join(f"{ns / 1e9:g}" for ns in BOUNDS_NS.tolist())
-    lines += ["", f"Bounds of the histograms' buckets, in seconds: {bounds}, +Inf."]
+    many, few = (
+        ", ".join(f"{ns / 1e9:g}" for ns in bounds.tolist())
+        for bounds in (BOUNDS_NS, FEW_BOUNDS_NS)
+    )
+    lines += ["", f"Bounds of the histograms' buckets, in seconds: {many}, +Inf; by client and"]
+    lines += [f"by topic: {few}, +Inf."]
     return "\n".join([before + START, "", *lines, "", STOP + after])

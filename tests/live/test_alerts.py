@@ -20,6 +20,7 @@ QUIET = {
     "Error codes", "Without an answer", "Errors by API", "Errors by client", "Errors by topic",
     "Problems", "Not made", "Topics by bytes produced", "Topics by bytes fetched",
     "Topics by records", "Throttle time by client", "Rebalances by group", "Findings",
+    "Lag by group", "Who loses packets, or does not read",
 }  # fmt: skip
 
 

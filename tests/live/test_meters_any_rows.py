@@ -17,24 +17,28 @@ from kdissect.live.counting.snapshot import Focus
 from tests.live.made_rows import START, given, handed, status
 
 TEXTS = st.none() | st.sampled_from(["", "a", "b", "other", "none", "\n", "x" * 400])
+APIS = TEXTS | st.sampled_from(["Produce", "Fetch", "OffsetCommit"])
 IDS = st.integers(0, 6)
 TIMES = st.none() | st.integers(START - 10**12, START + 10**12)
 DURATIONS = st.none() | st.integers(-(10**15), 2**62 - 1)
 SIZES = st.none() | st.integers(0, 2**31 - 1)
 COUNTS = st.none() | st.integers(0, 1000)
+OFFSETS = st.none() | st.integers(-1, 9) | st.integers(0, 2**63 - 1)
 CODES = st.none() | st.integers(-1, 300)
 EXCHANGE = st.fixed_dictionaries(
     {
-        "exchange_id": IDS, "connection_id": IDS, "api": TEXTS, "client_id": TEXTS,
+        "exchange_id": IDS, "connection_id": IDS, "api": APIS, "client_id": TEXTS,
         "outcome": st.sampled_from(OUTCOMES), "request_start": TIMES, "response_start": TIMES,
         "latency_ns": DURATIONS, "queue_ns": DURATIONS, "wait_ns": DURATIONS,
         "request_size": SIZES, "response_size": SIZES, "error": TEXTS, "error_count": COUNTS,
         "retransmits": COUNTS, "zero_windows": COUNTS, "missing_bytes": SIZES,
+        "group_id": TEXTS, "response_end": TIMES,
     }
 )  # fmt: skip
 PARTITION = st.fixed_dictionaries(
     {"exchange_id": IDS, "topic": TEXTS, "topic_id": TEXTS, "error_code": CODES,
-     "record_bytes": SIZES, "record_count": COUNTS}
+     "record_bytes": SIZES, "record_count": COUNTS, "partition": st.integers(0, 1),
+     "base_offset": OFFSETS, "committed_offset": OFFSETS, "high_watermark": OFFSETS}
 )  # fmt: skip
 ERROR = st.fixed_dictionaries(
     {"exchange_id": IDS, "name": TEXTS, "topic": TEXTS, "is_retriable": st.none() | st.booleans()}

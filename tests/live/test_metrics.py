@@ -390,8 +390,9 @@ def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
     metrics, _ = replayed(ROOT / "captures" / "quickstart.pcapng")
     rows = [{"exchange_id": 1, "time": START, "group_id": "g", "event": "join", "generation": 1}]
     alert = {"kind": "tls-alert", "message": "the client ended TLS by the alert unknown_ca (48)"}
+    ended = {"connection_id": 1, "zero_windows_to_broker": 1, "retransmitted_segments_to_client": 1}
     given(metrics, handed({"exchanges": [exchange(1, throttle_ms=5)], "members": rows,
-                           "problems": [alert]}))  # fmt: skip
+                           "problems": [alert], "connections": [ended]}))  # fmt: skip
     rows[0]["generation"] = 2
     given(metrics, handed({"members": rows}))
     metrics.findings = lambda: [("broker-slow", "problem")]

@@ -14,6 +14,7 @@ import kdissect
 from kdissect.live.counting.counters import GroupCounts
 from kdissect.live.counting.label_names import IDLE_NS
 from kdissect.live.counting.metrics import MetricsListener
+from kdissect.live.counting.samples import LAG, LAG_PARTITIONS
 from kdissect.live.counting.tcp_counts import SIDES, TcpCounts
 from kdissect.live.counting.waiting import AGES, Waiting
 from kdissect.live.counting.wire_counts import MECHANISMS
@@ -48,6 +49,33 @@ REFUSED = """
     syn_seen AND rst_by = 'broker' AND handshake_rtt_ns IS NULL AND bytes_to_broker = 0
     AND bytes_to_client = 0
 """
+# A connection has the client id of its last request, as far as the capture has any.
+OF_CLIENTS = """
+    WITH named AS (
+        SELECT connection_id, arg_max(client_id, exchange_id) AS client FROM exchanges
+        WHERE client_id IS NOT NULL GROUP BY 1
+    ), sided AS (
+        SELECT connection_id, 'client' AS side, {0}_to_broker AS count FROM connections
+        UNION ALL SELECT connection_id, 'broker', {0}_to_client FROM connections
+    )
+    SELECT coalesce(client, 'none'), side, sum(count) FROM sided LEFT JOIN named USING
+    (connection_id) GROUP BY ALL
+"""
+# Latencies without long polls, by client and by topic.
+BOUNDS = "unnest(['0.001', '0.005', '0.025', '0.1', '0.5', '1', '5', '30', '+Inf']) AS _(bound)"
+OWN = """
+    WITH own AS (
+        SELECT *, greatest(latency_ns - wait_ns, 0) / 1e9 AS own FROM exchanges
+        WHERE latency_ns IS NOT NULL AND wait_ns IS NOT NULL
+    ), client_rows AS (SELECT [coalesce(client_id, 'none')] AS key, own FROM own),
+    topic_rows AS (
+        SELECT DISTINCT exchange_id, [topic, CASE api WHEN 'Produce' THEN 'produced' ELSE 'fetched'
+        END] AS key, own FROM own JOIN partitions USING (exchange_id)
+        WHERE topic <> '' AND api IN ('Produce', 'Fetch', 'ShareFetch')
+    )
+    SELECT {0} GROUP BY ALL
+"""
+BUCKETS = "count(*) FILTER (own <= bound::DOUBLE)"
 # The value of each metric by its labels, of the tables.
 QUERIES = {
     "kdissect_payload_bytes_total": SIDED.format("payload_bytes", 1),
@@ -72,6 +100,16 @@ QUERIES = {
     "kdissect_throttled_exchanges_total":
         "SELECT coalesce(client_id, 'none'), count(*) FROM exchanges WHERE throttle_ms > 0 "
         "GROUP BY 1",
+    "kdissect_client_retransmitted_segments_total": OF_CLIENTS.format("retransmitted_segments"),
+    "kdissect_client_zero_windows_total": OF_CLIENTS.format("zero_windows"),
+    "kdissect_client_latency_seconds_count": OWN.format("key[1], count(*) FROM client_rows"),
+    "kdissect_client_latency_seconds_sum": OWN.format("key[1], sum(own) FROM client_rows"),
+    "kdissect_topic_latency_seconds_count": OWN.format("key[1], key[2], count(*) FROM topic_rows"),
+    "kdissect_topic_latency_seconds_sum": OWN.format("key[1], key[2], sum(own) FROM topic_rows"),
+    "kdissect_client_latency_seconds_bucket":
+        OWN.format(f"key[1], bound, {BUCKETS} FROM client_rows, {BOUNDS}"),
+    "kdissect_topic_latency_seconds_bucket":
+        OWN.format(f"key[1], key[2], bound, {BUCKETS} FROM topic_rows, {BOUNDS}"),
     "kdissect_group_events_total":
         "SELECT group_id, event, count(*) FROM members WHERE group_id <> '' GROUP BY ALL",
     "kdissect_group_generation":
@@ -93,10 +131,10 @@ QUERIES = {
 
 
 def of_tables(capture: Path) -> dict[str, dict[tuple[str, ...], float]]:
-    """The results of QUERIES without zeros."""
-    found: dict[str, dict[tuple[str, ...], float]] = {}
+    """The results of QUERIES without zeros, and the lag of groups."""
+    found: dict[str, dict[tuple[str, ...], float]] = of_lag(capture)
     with duckdb.connect() as database:
-        for table in ("connections", "exchanges", "members", "problems"):
+        for table in ("connections", "exchanges", "members", "partitions", "problems"):
             database.register(table, kdissect.read(str(capture), table=table).to_arrow())
         for name, query in QUERIES.items():
             rows = database.execute(query).fetchall()
@@ -104,12 +142,29 @@ def of_tables(capture: Path) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
+def of_lag(capture: Path) -> dict[str, dict[tuple[str, ...], float]]:
+    """The lag of each group by the analysis of that name."""
+    rows = kdissect.analyse("lag", str(capture), latest=True).to_arrow().to_pylist()
+    found: dict[str, dict[tuple[str, ...], float]] = {LAG: {}, LAG_PARTITIONS: {}}
+    for row in rows:
+        if row["lag"] is not None:
+            for name, value in ((LAG, row["lag"]), (LAG_PARTITIONS, 1)):
+                key = (row["group_id"],)
+                found[name][key] = found[name].get(key, 0) + value
+    found[LAG] = {key: value for key, value in found[LAG].items() if value}
+    return found
+
+
 def of_page(metrics: MetricsListener) -> dict[str, dict[tuple[str, ...], float]]:
     """The same of the page that a scraper gets."""
-    labels = {one.series[0]: one.labels for one in declared()}
+    labels = {
+        series: (*one.labels, "le") if series.endswith("_bucket") else one.labels
+        for one in declared()
+        for series in one.series
+    }
     with served(metrics) as server:
         found = samples(page(server))
-    return {name: by(found, name, *labels[name]) for name in QUERIES}
+    return {name: by(found, name, *labels[name]) for name in (*QUERIES, LAG, LAG_PARTITIONS)}
 
 
 def declared() -> Any:
@@ -127,7 +182,7 @@ def replayed(capture: Path) -> MetricsListener:
 
 def assert_equal(capture: Path) -> None:
     shown, expected = of_page(replayed(capture)), of_tables(capture)
-    for name in QUERIES:
+    for name in expected:
         assert shown[name] == pytest.approx(expected[name]), f"{capture.name}: {name}"
 
 
@@ -148,8 +203,8 @@ def test_the_chosen_captures_have_each_kind() -> None:
     for name in CHOSEN:
         told |= {metric for metric, values in of_tables(CAPTURES / name).items() if values}
     staged = {"kdissect_zero_windows_total", "kdissect_zero_window_seconds_total",
-              "kdissect_tls_alerts_total"}  # fmt: skip
-    assert told == set(QUERIES) - staged
+              "kdissect_tls_alerts_total", "kdissect_client_zero_windows_total"}  # fmt: skip
+    assert told == {*QUERIES, LAG, LAG_PARTITIONS} - staged
 
 
 @pytest.mark.promtool

@@ -5,6 +5,7 @@ many as their limit have a name, see `label_names`. Arrays are preallocated for 
 counting is an indexed addition and reading is a copy.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from kdissect.exchanges.exchange import OUTCOMES
 from kdissect.live.counting.columns import NONE, OTHER
 from kdissect.live.counting.label_names import LabelNames
-from kdissect.live.counting.latency_groups import PRODUCES
+from kdissect.live.counting.latency_groups import FETCHES, PRODUCES
 from kdissect.live.counting.time_buckets import MemberColumns, TimeBucket, Vocabulary
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
@@ -31,6 +32,8 @@ BOUNDS_NS: Final = np.array(
         1_000_000_000, 2_500_000_000, 5_000_000_000, 10_000_000_000, 30_000_000_000, 60_000_000_000,
     ]
 )  # fmt: skip
+# Of clients and topics, of which there are many.
+FEW_BOUNDS_NS: Final = BOUNDS_NS[[3, 5, 7, 9, 11, 12, 14, 16]]
 DIRECTIONS: Final = ("to_broker", "to_client")
 TOPIC_DIRECTIONS: Final = ("produced", "fetched")
 
@@ -77,19 +80,37 @@ class GroupCounts(NamedTuple):
 
 
 class Durations(NamedTuple):
-    """Histograms by API: counts per bucket, not cumulative, and the sum in seconds."""
+    """Histograms by key: counts per bucket, not cumulative, and the sum in seconds."""
 
     counts: Counts
     sums: Counts
+    bounds_ns: Counts
 
-    def add(self, apis: Counts, durations_ns: Counts) -> None:
-        bucket = np.searchsorted(BOUNDS_NS, durations_ns, side="left")
-        np.add.at(self.counts, (apis, bucket), 1)
-        np.add.at(self.sums, apis, durations_ns / 1e9)
+    def add(self, keys: Counts, durations_ns: Counts) -> None:
+        bucket = np.searchsorted(self.bounds_ns, durations_ns, side="left")
+        np.add.at(self.counts, (keys, bucket), 1)
+        np.add.at(self.sums, keys, durations_ns / 1e9)
+
+    def release(self, keys: Sequence[int]) -> None:
+        """Forget keys."""
+        self.counts[keys] = 0
+        self.sums[keys] = 0
+
+
+class ClientSegments(NamedTuple):
+    """Segments of a side on the connections of a client, since the last tick."""
+
+    client: str
+    side: int
+    retransmitted: int
+    zero_windows: int
 
 
 class Totals(NamedTuple):
-    """All counts, as arrays indexed by label code; `outcomes` is of all exchanges."""
+    """All counts, as arrays indexed by label code; `outcomes` is of all exchanges.
+
+    `topic_latency` is indexed by `topic_key`.
+    """
 
     outcomes: Counts
     exchanges: Counts
@@ -101,11 +122,15 @@ class Totals(NamedTuple):
     topic_records: Counts
     throttle_ms: Counts
     throttled: Counts
+    retransmitted: Counts
+    zero_windows: Counts
     groups: GroupCounts
     latency: Durations
     queue: Durations
     service: Durations
     work: Durations
+    client_latency: Durations
+    topic_latency: Durations
 
 
 class Counters:
@@ -134,14 +159,22 @@ class Counters:
             zeros(topics, 2),
             zeros(clients),
             zeros(clients),
+            zeros(clients, 2),
+            zeros(clients, 2),
             GroupCounts(
                 zeros(groups, EVENTS + 2), zeros(groups), np.full(groups, UNKNOWN, np.int64)
             ),
-            *(Durations(zeros(apis, len(BOUNDS_NS) + 1), np.zeros(apis)) for _ in range(4)),
+            durations(apis, BOUNDS_NS),
+            durations(apis, BOUNDS_NS),
+            durations(apis, BOUNDS_NS),
+            durations(apis, BOUNDS_NS),
+            durations(clients, FEW_BOUNDS_NS),
+            durations(topics * len(TOPIC_DIRECTIONS), FEW_BOUNDS_NS),
         )
 
-    def add(self, rows: TimeBucket) -> None:
-        """Count the rows of a time bucket, whose codes are of `names`."""
+    def add(self, rows: TimeBucket, segments: Iterable[ClientSegments] = ()) -> None:
+        """Count the rows of a time bucket, whose codes are of `names`, and segments."""
+        clients = [(self.names.clients.code(one.client), one) for one in segments]
         self._release()
         for names in self._reused():
             names.tick(rows.end_ns)
@@ -157,14 +190,21 @@ class Counters:
         np.add.at(totals.client_errors, (client[errors.row], errors.error), 1)
         of_topic = errors.topic != NONE
         np.add.at(totals.topic_errors, (errors.topic[of_topic], errors.error[of_topic]), 1)
-        is_produced = np.array([name in PRODUCES for name in self.names.apis.texts])
-        fetched = np.where(is_produced[api[topics.row]], 0, 1)
+        fetched = np.where(self._is_one_of(PRODUCES)[api[topics.row]], 0, 1)
         np.add.at(totals.topic_bytes, (topics.topic, fetched), topics.bytes)
         np.add.at(totals.topic_records, (topics.topic, fetched), topics.records)
         np.add.at(totals.throttle_ms, client, exchanges.throttle_ms.astype(np.int64))
         np.add.at(totals.throttled, client[exchanges.throttle_ms > 0], 1)
+        for client_code, one in clients:
+            totals.retransmitted[client_code, one.side] += one.retransmitted
+            totals.zero_windows[client_code, one.side] += one.zero_windows
         totals.groups.add(rows.members)
         self._add_durations(rows)
+        self._add_own_latencies(rows)
+
+    def _is_one_of(self, apis: frozenset[str]) -> Counts:
+        """Per code of an API, whether it is one of these."""
+        return np.array([name in apis for name in self.names.apis.texts])
 
     def _reused(self) -> tuple[LabelNames, ...]:
         """Names whose codes may stand for others after a while."""
@@ -175,8 +215,12 @@ class Counters:
         totals, clients, topics = self.totals, self.names.clients, self.names.topics
         totals.exchanges[:, clients.released] = 0
         totals.message_bytes[:, clients.released] = 0
-        for counts in (totals.client_errors, totals.throttle_ms, totals.throttled):
+        for counts in (totals.client_errors, totals.throttle_ms, totals.throttled,
+                       totals.retransmitted, totals.zero_windows):  # fmt: skip
             counts[clients.released] = 0
+        totals.client_latency.release(clients.released)
+        for way in range(len(TOPIC_DIRECTIONS)):
+            totals.topic_latency.release([topic_key(code, way) for code in topics.released])
         for counts in (totals.topic_errors, totals.topic_bytes, totals.topic_records):
             counts[topics.released] = 0
         totals.groups.release(self.names.groups.released)
@@ -194,6 +238,28 @@ class Counters:
         totals.service.add(api[known], (latency - queue)[known])
         known &= wait != NULL
         totals.work.add(api[known], np.maximum(latency - queue - wait, 0)[known])
+
+    def _add_own_latencies(self, rows: TimeBucket) -> None:
+        """Latencies without long polls, by client and by topic."""
+        exchanges, topics, totals = rows.exchanges, rows.topics, self.totals
+        known = (exchanges.latency != NULL) & (exchanges.wait != NULL)
+        own = np.maximum(exchanges.latency - exchanges.wait, 0)
+        totals.client_latency.add(exchanges.client[known], own[known])
+        for way, apis in enumerate((PRODUCES, FETCHES)):
+            moves = self._is_one_of(apis)[exchanges.api[topics.row]]
+            there = known[topics.row] & moves & (topics.topic != NONE)
+            keys = topic_key(topics.topic[there], way)
+            totals.topic_latency.add(keys, own[topics.row[there]])
+
+
+def topic_key(code: Any, way: int) -> Any:
+    """Index of a topic, or of several, and a direction."""
+    return code * len(TOPIC_DIRECTIONS) + way
+
+
+def durations(keys: int, bounds_ns: Counts) -> Durations:
+    """Histograms without any values."""
+    return Durations(zeros(keys, len(bounds_ns) + 1), np.zeros(keys), bounds_ns)
 
 
 def zeros(*shape: int) -> Counts:

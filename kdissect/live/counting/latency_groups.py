@@ -23,6 +23,7 @@ SHARES: Final = (0.5, 0.95, 0.99)
 # Of more exchanges in a time bucket, sorting their times takes too long between two screens.
 MOST_SORTED: Final = 1 << 12
 PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
+FETCHES: Final = frozenset({"Fetch", "ShareFetch", "MultiFetch"})
 
 
 def exchange_tally(joined: MergedBuckets, column: str) -> Tally:

@@ -77,6 +77,15 @@ METRICS: Final = (
         "highest generation, or member epoch, that was seen",
     ),
     Metric(
+        "kdissect_group_lag_records", GAUGE, ("group",),
+        "records between the offsets that a group committed and the ends of its partitions, as "
+        "far as both were seen",
+    ),
+    Metric(
+        "kdissect_group_lag_partitions", GAUGE, ("group",),
+        "partitions of which that is the sum",
+    ),
+    Metric(
         "kdissect_latency_seconds", HISTOGRAM, ("api",),
         "end of the request to the start of its response, where both were captured",
     ),
@@ -88,6 +97,14 @@ METRICS: Final = (
     Metric(
         "kdissect_work_seconds", HISTOGRAM, ("api",),
         "service without what the request asked to wait (long polls, joins), where that is known",
+    ),
+    Metric(
+        "kdissect_client_latency_seconds", HISTOGRAM, ("client",),
+        "latency without what the request asked to wait, where that is known",
+    ),
+    Metric(
+        "kdissect_topic_latency_seconds", HISTOGRAM, ("topic", "direction"),
+        "the same of produces and fetches that have records of the topic, or ask for them",
     ),
     Metric("kdissect_open_connections", GAUGE, (), "TCP connections that are open"),
     Metric("kdissect_ended_connections", COUNTER, (), "TCP connections that ended"),
@@ -106,6 +123,14 @@ METRICS: Final = (
     Metric(
         "kdissect_zero_windows", COUNTER, ("side",),
         "TCP segments that announce a zero window: this side does not read what it gets",
+    ),
+    Metric(
+        "kdissect_client_retransmitted_segments", COUNTER, ("client", "side"),
+        "segments sent again by the client, or to it by the broker",
+    ),
+    Metric(
+        "kdissect_client_zero_windows", COUNTER, ("client", "side"),
+        "segments with a zero window on the connections of the client",
     ),
     Metric("kdissect_zero_window_seconds", COUNTER, ("side",), "time with such a window"),
     Metric(

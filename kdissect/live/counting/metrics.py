@@ -8,7 +8,9 @@ from typing import Final
 import pyarrow as pa
 
 from kdissect.live.counting.bucket_builder import Gathering
+from kdissect.live.counting.columns import OTHER
 from kdissect.live.counting.counters import Counters
+from kdissect.live.counting.lag import NO_POSITIONS, OffsetCounts
 from kdissect.live.counting.sampled_metrics import SampledMetrics
 from kdissect.live.counting.samples import (
     Growing,
@@ -16,6 +18,7 @@ from kdissect.live.counting.samples import (
     Values,
     histograms_of,
     label_counts,
+    lag_values,
     status_counts,
     status_gauges,
     values_of,
@@ -44,6 +47,8 @@ class MetricsListener(Listener, SampledMetrics):
         self._gathering = Gathering(self._counters.names, shows_ids=False)
         self._waiting = Waiting({}, {})
         self._wire = WireCounts({})
+        self._offsets = OffsetCounts()
+        self._positions = NO_POSITIONS
         self._packets = 0
         self._packet_ns = -1
         self._growing = Growing()
@@ -59,9 +64,11 @@ class MetricsListener(Listener, SampledMetrics):
         self._wire = WireCounts(states)
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
+        self._offsets.take(table, batch)
         if table in WireCounts.TABLES:
             self._wire.take(table, batch)
-        else:
+        # The counters do not need the ends of connections.
+        if table != "connections":
             self._gathering.take(table, batch)
 
     def tick(self, status: Status) -> None:
@@ -70,11 +77,18 @@ class MetricsListener(Listener, SampledMetrics):
         self._waiting.look(status.now_ns)
         values = self._status_values(status)
         names = self._counters.names
-        values |= label_counts(names) | self._wire.values()
+        values |= self._wire.values()
         values["kdissect_findings"] = self._finding_values()
+        segments = self._wire.take_segments()
+        positions = self._offsets.tick(status.now_ns)
+        for group in self._offsets.take_groups():
+            names.groups.code(group)
+        values |= label_counts(names)
+        values |= lag_values(positions, lambda group: names.groups.find(group) > OTHER)
         with self.lock:
-            self._counters.add(rows)
+            self._counters.add(rows, segments)
             self._values = values
+            self._positions = positions
             self._names = Vocabulary(*(each.now() for each in names))
 
     def finish(self, status: Status) -> None:
@@ -84,8 +98,9 @@ class MetricsListener(Listener, SampledMetrics):
         """All values up to the last tick; may be called from any thread."""
         with self.lock:
             totals, values = deepcopy(self._counters.totals), self._values
-            names = self._names
-        return Samples(values | values_of(totals, names), histograms_of(totals, names))
+            names, positions = self._names, self._positions
+        found = values | values_of(totals, names)
+        return Samples(found, histograms_of(totals, names), positions)
 
     def _finding_values(self) -> Values:
         """The number of current findings; 0 of those that are over."""

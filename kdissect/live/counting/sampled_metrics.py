@@ -54,13 +54,13 @@ class SampledMetrics(Collector):
         scraper = SCRAPER.get()
         if scraper is not None:
             samples = self._begun_at_0(samples, scraper)
-        values, distributions = samples
+        values, distributions, _ = samples
         for metric in METRICS:
             yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
 
     def _begun_at_0(self, samples: Samples, scraper: Scraper) -> Samples:
         """The same with 0 in place of counts that are new to the scraper."""
-        values, distributions = samples
+        values, distributions, _ = samples
         counters = [metric.name for metric in METRICS if metric.kind == COUNTER and metric.labels]
         keys = [(name, labels) for name in counters for labels, _ in values.get(name, ())]
         keys += [(name, one.labels) for name, some in distributions.items() for one in some]

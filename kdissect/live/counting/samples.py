@@ -1,6 +1,6 @@
 """Counts of `MetricsListener` as samples: labels and values for each declared metric."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -8,21 +8,24 @@ import numpy as np
 from kdissect.exchanges.exchange import OUTCOMES
 from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.counters import (
-    BOUNDS_NS,
     DIRECTIONS,
     TOPIC_DIRECTIONS,
     UNKNOWN,
     Counts,
     Durations,
     Totals,
+    topic_key,
 )
-from kdissect.live.counting.label_names import LabelNames
+from kdissect.live.counting.label_names import OTHER_LABEL, LabelNames, label_value
+from kdissect.live.counting.lag import NO_POSITIONS, Positions, lags
+from kdissect.live.counting.tcp_counts import SIDES
 from kdissect.live.counting.time_buckets import UNANSWERED, Vocabulary
 from kdissect.live.listener import Status
 
 Labels = tuple[str, ...]
 Values = list[tuple[Labels, float]]
-BOUNDS: Final = (*(f"{ns / 1e9:g}" for ns in BOUNDS_NS.tolist()), "+Inf")
+LAG: Final = "kdissect_group_lag_records"
+LAG_PARTITIONS: Final = "kdissect_group_lag_partitions"
 HISTOGRAMS: Final = ("latency", "queue", "service", "work")
 # Label names, and the vocabularies of their values.
 LABELLED: Final = ("api", "client", "topic", "error", "group")
@@ -37,10 +40,14 @@ class Distribution(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Current values by metric: of counters and gauges, and of histograms."""
+    """Current values by metric: of counters and gauges, and of histograms.
+
+    `positions` are what the lag of groups is computed of, also with those of other workers.
+    """
 
     values: dict[str, Values]
     distributions: dict[str, list[Distribution]]
+    positions: Positions = NO_POSITIONS
 
 
 def empty(one: Distribution) -> Distribution:
@@ -70,20 +77,34 @@ def total(counts: Counts) -> Values:
     return [((), int(counts.sum()))]
 
 
-def distributions(durations: Durations, apis: Sequence[str]) -> Iterator[Distribution]:
-    """Histograms of APIs, except empty ones."""
+def distributions(durations: Durations, labels: Mapping[int, Labels]) -> Iterator[Distribution]:
+    """Histograms by key, except empty ones."""
+    bounds = (*(f"{ns / 1e9:g}" for ns in durations.bounds_ns.tolist()), "+Inf")
     sums = np.cumsum(durations.counts, axis=1)
-    for code in np.flatnonzero(sums[:, -1]).tolist():
-        buckets = list(zip(BOUNDS, sums[code].tolist(), strict=True))
-        yield Distribution((apis[code],), buckets, float(durations.sums[code]))
+    for key in np.flatnonzero(sums[:, -1]).tolist():
+        buckets = list(zip(bounds, sums[key].tolist(), strict=True))
+        yield Distribution(labels[key], buckets, float(durations.sums[key]))
 
 
 def histograms_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, list[Distribution]]:
     """Histograms, by metric name."""
-    apis = names.apis.texts
-    return {
+    apis, clients = (
+        {code: (text,) for code, text in enumerate(of.texts)} for of in (names.apis, names.clients)
+    )
+    topics = {
+        topic_key(code, way): (text, direction)
+        for code, text in enumerate(names.topics.texts)
+        for way, direction in enumerate(TOPIC_DIRECTIONS)
+    }
+    found = {
         f"kdissect_{name}_seconds": list(distributions(getattr(totals, name), apis))
         for name in HISTOGRAMS
+    }
+    of_clients = list(distributions(totals.client_latency, clients))
+    of_topics = list(distributions(totals.topic_latency, topics))
+    return found | {
+        "kdissect_client_latency_seconds": of_clients,
+        "kdissect_topic_latency_seconds": of_topics,
     }
 
 
@@ -105,10 +126,24 @@ def values_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, Values
         "kdissect_topic_records": counted(totals.topic_records, topics, TOPIC_DIRECTIONS),
         "kdissect_throttle_seconds": counted(seconds, clients),
         "kdissect_throttled_exchanges": counted(totals.throttled, clients),
+        "kdissect_client_retransmitted_segments": counted(totals.retransmitted, clients, SIDES),
+        "kdissect_client_zero_windows": counted(totals.zero_windows, clients, SIDES),
         "kdissect_group_events": counted(of_groups.events, groups, names.events.texts),
         "kdissect_group_generation_changes": counted(of_groups.changes, groups),
         "kdissect_group_generation": known(of_groups.generation, groups),
     }
+
+
+def lag_values(positions: Positions, has_label: Callable[[str], bool]) -> dict[str, Values]:
+    """Lag of groups whose label values have a label, and of all others together."""
+    records: dict[Labels, float] = {}
+    partitions: dict[Labels, float] = {}
+    for group, lag in lags(positions).items():
+        name = label_value(group)
+        labels = (name if has_label(name) else OTHER_LABEL,)
+        records[labels] = records.get(labels, 0) + lag.records
+        partitions[labels] = partitions.get(labels, 0) + lag.partitions
+    return {LAG: list(records.items()), LAG_PARTITIONS: list(partitions.items())}
 
 
 def label_counts(names: Vocabulary[LabelNames]) -> dict[str, Values]:

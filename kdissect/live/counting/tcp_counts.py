@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.columns import Flags
+from kdissect.live.counting.counters import ClientSegments
 from kdissect.live.turns import Turns
 from kdissect.protocol.readers import NULL
 from kdissect.streams.direction_counts import DirectionCounts
@@ -40,7 +41,8 @@ NO_COUNTS: Final = (0,) * len(COLUMNS)
 class TcpCounts:
     """Counts of all connections; `states` are those that are open.
 
-    They belong to the thread that calls `look` and `take`.
+    `clients` are the client ids of connections, as far as they are known. All belong to the thread
+    that calls `look` and `take`.
     """
 
     def __init__(self, states: Mapping[int, ConnectionState], polled: int = POLLED) -> None:
@@ -48,16 +50,47 @@ class TcpCounts:
         self._turns = Turns(states, polled)
         # Counts in the order of COLUMNS: of open connections, and their sum with ended ones.
         self._open: dict[int, tuple[int, ...]] = {}
+        self.clients: dict[int, str] = {}
+        # What the counts of connections grew by since `take_segments`, and ended connections.
+        self._grown: dict[int, list[int]] = {}
+        self._ended: list[int] = []
         self._sum = list(NO_COUNTS)
         self._most = NO_COUNTS
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Add rows of `connections`, in place of what was polled of them."""
-        for connection_id in batch["connection_id"].to_pylist():
-            self._replace(connection_id, NO_COUNTS)
+        columns = [ints_of(batch[name]).tolist() for name in COLUMNS]
+        ids = batch["connection_id"].to_pylist()
+        for connection_id, *counts in zip(ids, *columns, strict=True):
+            self._replace(connection_id, tuple(max(count, 0) for count in counts))
             del self._open[connection_id]
-        for at, name in enumerate(COLUMNS):
-            self._sum[at] += int(ints_of(batch[name]).sum())
+        self._ended += ids
+
+    def name_clients(self, exchanges: pa.RecordBatch) -> None:
+        """Learn the client ids of connections from rows of `exchanges`."""
+        ids, first = np.unique(ints_of(exchanges["connection_id"]), return_index=True)
+        unknown = [place for place, one in enumerate(ids.tolist()) if one not in self.clients]
+        rows = first[unknown]
+        names = exchanges["client_id"].take(pa.array(rows)).to_pylist()
+        for connection_id, name in zip(ids[unknown].tolist(), names, strict=True):
+            if name is not None:
+                self.clients[connection_id] = name
+
+    def take_segments(self) -> list[ClientSegments]:
+        """Retransmissions and zero windows of clients since the last call."""
+        found = []
+        for connection_id, grown in self._grown.items():
+            client = self.clients.get(connection_id, "")
+            for side in range(len(SIDES)):
+                counts = SideCounts(*grown[side * WIDTH : (side + 1) * WIDTH])
+                sent = counts.retransmitted_segments, counts.zero_windows
+                if any(sent):
+                    found.append(ClientSegments(client, side, *(max(one, 0) for one in sent)))
+        self._grown = {}
+        for connection_id in self._ended:
+            self.clients.pop(connection_id, None)
+        self._ended = []
+        return found
 
     def look(self) -> tuple[SideCounts, SideCounts]:
         """Poll the next connections; return the counts of client and broker.
@@ -68,14 +101,20 @@ class TcpCounts:
             state = self._states.get(connection_id)
             if state is not None:
                 self._replace(connection_id, counts_of(state))
+                if state.last_client_id is not None:
+                    self.clients[connection_id] = state.last_client_id
         self._most = tuple(map(max, self._most, self._sum))
         return SideCounts(*self._most[:WIDTH]), SideCounts(*self._most[WIDTH:])
 
     def _replace(self, connection_id: int, counts: tuple[int, ...]) -> None:
         before = self._open.get(connection_id, NO_COUNTS)
         self._open[connection_id] = counts
+        if counts == before:
+            return
+        grown = self._grown.setdefault(connection_id, list(NO_COUNTS))
         for at, count in enumerate(counts):
             self._sum[at] += count - before[at]
+            grown[at] += count - before[at]
 
 
 def counts_of(state: ConnectionState) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from kdissect.exchanges.connection_state import ConnectionState
+from kdissect.live.counting.counters import ClientSegments
 from kdissect.live.counting.samples import Labels, Values
 from kdissect.live.counting.tcp_counts import SIDES, TcpCounts, is_refused
 from kdissect.tls.reports import TLS_ALERT
@@ -26,7 +27,7 @@ TLS: Final = "kdissect_tls_alerts"
 class WireCounts:
     """Counts rows of `TABLES`; `states` are the open connections."""
 
-    TABLES: Final = frozenset({"connections", "problems"})
+    TABLES: Final = frozenset({"connections", "exchanges", "problems"})
 
     def __init__(self, states: Mapping[int, ConnectionState]) -> None:
         self._tcp = TcpCounts(states)
@@ -47,8 +48,14 @@ class WireCounts:
         if table == "connections":
             self._tcp.take(batch)
             self._take_ends(batch)
+        elif table == "exchanges":
+            self._tcp.name_clients(batch)
         elif table == "problems":
             self._take_alerts(batch)
+
+    def take_segments(self) -> list[ClientSegments]:
+        """Retransmissions and zero windows of clients since the last call; after `values`."""
+        return self._tcp.take_segments()
 
     def values(self) -> dict[str, Values]:
         """Counts since the start, by metric name."""

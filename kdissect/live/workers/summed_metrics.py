@@ -7,10 +7,11 @@ Workers give room to new names by forgetting idle ones: their counts vanish, and
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kdissect.live.counting.label_names import NO_LABEL, OTHER_LABEL
+from kdissect.live.counting.label_names import NO_LABEL, OTHER_LABEL, label_value
+from kdissect.live.counting.lag import merge_positions
 from kdissect.live.counting.metric_declarations import COUNTER, METRICS
 from kdissect.live.counting.sampled_metrics import SampledMetrics
-from kdissect.live.counting.samples import Distribution, Labels, Samples, Values
+from kdissect.live.counting.samples import Distribution, Labels, Samples, Values, lag_values
 
 Key = tuple[str, Labels]
 # Gauges of which the highest is that of all; the others are added.
@@ -44,6 +45,8 @@ class SummedMetrics(SampledMetrics):
         self._last: list[dict[Key, float]] = [{} for _ in range(workers)]
         self._sums: dict[Key, float] = {}
         self._named: dict[str, dict[str, None]] = {label: {} for label in LIMITED}
+        self._last_histograms: list[dict[Key, Distribution]] = [{} for _ in range(workers)]
+        self._histograms: dict[Key, Distribution] = {}
         self._generations: dict[Labels, float] = {}
         self._left_out: dict[str, int] = {}
         self._samples = Samples({}, {})
@@ -67,7 +70,9 @@ class SummedMetrics(SampledMetrics):
         for (name, labels), value in [*self._sums.items(), *gauges.items()]:
             values.setdefault(name, []).append((labels, value + own.get(name, 0)))
         self._count_names(values)
-        distributions = added_up(there)
+        positions = merge_positions(one.positions for one in there)
+        values |= lag_values(positions, lambda group: group in self._named["group"])
+        distributions = self._added_up(there)
         with self.lock:
             self._samples = Samples(values, distributions)
 
@@ -97,6 +102,27 @@ class SummedMetrics(SampledMetrics):
                     found.setdefault((name, self._shown(name, labels)), []).append(value)
         return {key: max(some) if key[0] in HIGHEST else sum(some) for key, some in found.items()}
 
+    def _added_up(self, samples: Sequence[Samples]) -> dict[str, list[Distribution]]:
+        """Histograms with the values of all workers; increases are added, as of counters."""
+        for number, one in enumerate(samples):
+            before, now = self._last_histograms[number], by_key(one)
+            self._last_histograms[number] = now
+            for key, each in now.items():
+                shown = key[0], self._shown(*key)
+                more = grown(each, before.get(key))._replace(labels=shown[1])
+                known = self._histograms.get(shown)
+                self._histograms[shown] = more if known is None else both_of(known, more)
+        there = {(key[0], self._shown(*key)) for last in self._last_histograms for key in last}
+        self._histograms = {
+            key: one
+            for key, one in self._histograms.items()
+            if key in there or OTHER_LABEL in key[1]
+        }
+        distributions: dict[str, list[Distribution]] = {}
+        for (name, _), each in self._histograms.items():
+            distributions.setdefault(name, []).append(each)
+        return distributions
+
     def _shown(self, name: str, labels: Labels) -> Labels:
         """The labels, with `other` for names that have no room."""
         found = list(labels)
@@ -109,9 +135,13 @@ class SummedMetrics(SampledMetrics):
         """Keep the names that are still there, and take new ones while there is room."""
         present: dict[str, dict[str, None]] = {label: {} for label in LIMITED}
         for one in samples:
-            for name, some in one.values.items():
+            labelled = [(name, labels) for name, some in one.values.items() for labels, _ in some]
+            for name, labels in (*labelled, *by_key(one)):
                 for at, label in PLACES.get(name, ()):
-                    present[label] |= dict.fromkeys(labels[at] for labels, _ in some)
+                    present[label][labels[at]] = None
+            # The ends of its partitions may be known to others only, so it has no lag there.
+            groups = {group for group, _, _ in one.positions.committed}
+            present["group"] |= dict.fromkeys(sorted(map(label_value, groups)))
         for label, names in present.items():
             kept = [one for one in self._named[label] if one in names]
             new = [one for one in names if one not in self._named[label]]
@@ -157,18 +187,20 @@ class SummedMetrics(SampledMetrics):
         ]
 
 
-def added_up(samples: Sequence[Samples]) -> dict[str, list[Distribution]]:
-    """Histograms with the values of all workers."""
-    found: dict[Key, Distribution] = {}
-    for one in samples:
-        for name, some in one.distributions.items():
-            for each in some:
-                known = found.get((name, each.labels))
-                found[name, each.labels] = each if known is None else both_of(known, each)
-    distributions: dict[str, list[Distribution]] = {}
-    for (name, _), each in found.items():
-        distributions.setdefault(name, []).append(each)
-    return distributions
+def by_key(samples: Samples) -> dict[Key, Distribution]:
+    """Histograms by metric and labels."""
+    return {(name, one.labels): one for name, some in samples.distributions.items() for one in some}
+
+
+def grown(now: Distribution, before: Distribution | None) -> Distribution:
+    """What came since then: all of it if the histogram was forgotten meanwhile."""
+    if before is None or now.buckets[-1][1] < before.buckets[-1][1]:
+        return now
+    counts = [
+        (bound, count - less)
+        for (bound, count), (_, less) in zip(now.buckets, before.buckets, strict=True)
+    ]
+    return now._replace(buckets=counts, total=now.total - before.total)
 
 
 def both_of(one: Distribution, other: Distribution) -> Distribution:
