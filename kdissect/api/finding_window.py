@@ -88,12 +88,21 @@ class FindingWindow:
         ):
             self._rows -= self._slices.popleft().rows
 
-    def captured(self, watcher: LiveCapture) -> Captured:
-        """The rows of the window now, with rows of connections that are open."""
-        begin_ns = self._slices[0].begin_ns
+    @property
+    def begin_ns(self) -> int:
+        """Start of the oldest rows, 0 without any."""
+        return self._slices[0].begin_ns if self._slices else 0
+
+    def captured(self, watcher: LiveCapture, since_ns: int = 0) -> Captured:
+        """The rows of the window now, with rows of connections that are open.
+
+        Without those that are older than `since_ns`.
+        """
+        kept = [each for each in self._slices if each.begin_ns >= since_ns] or [self._slices[-1]]
+        begin_ns = kept[0].begin_ns
         before = self._before(begin_ns)
         batches: Batches = []
-        for each in self._slices:
+        for each in kept:
             batches += each.batches
         still_open = open_rows(watcher)
         if still_open is not None:

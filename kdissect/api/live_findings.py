@@ -34,32 +34,31 @@ PRELOADED: Final = (columns_needed(), plans(WINDOW_MS))
 Answer = tuple[int, list[Finding] | Exception]
 
 
-class LiveFindings(Listener):
-    """Judges the last `window_s` seconds, about ten times in that time, by the packets' clock.
+class Judge:
+    """Judges windows of `window_s` seconds, about ten times in that time, by the packets' clock.
 
     In a thread, unless `is_waiting`: then packets wait for it, as in a replay. `say` is called with
-    each event. While load is shed nothing is judged: rows are missing.
+    each event, `fail` with a problem of the rules. While load is shed nothing is judged: rows are
+    missing.
     """
-
-    tables = frozenset(TABLES_OF_RULES)
 
     def __init__(
         self,
         window_s: float,
         say: Callable[[FindingEvent], None] = lambda _: None,
         is_waiting: bool = False,
-        kept_rows: int = KEPT_ROWS,
+        fail: Callable[[Problem], None] = lambda _: None,
     ) -> None:
-        self._window = FindingWindow(round(window_s * SECOND_NS), kept_rows)
         self._every_ns = round(min(max(window_s / TIMES, LEAST_S), MOST_S) * SECOND_NS)
         self._due_ns = -1
         self._say = say
+        self._fail = fail
         self._is_waiting = is_waiting
         self._states = FindingStates()
         self._events: deque[FindingEvent] = deque(maxlen=EVENTS)
         self._jobs: queue.SimpleQueue[Captured | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        self._is_busy = False
+        self.is_busy = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -77,65 +76,95 @@ class LiveFindings(Listener):
         now = [current_data(one.finding, one.severity, one.since_ns) for one in self.current]
         return {"findings": now, "finding_events": events}
 
-    def begin(self, watcher: LiveCapture) -> None:
-        self._watcher = watcher
+    def start(self) -> None:
+        """Start the thread, if there is to be one."""
         if not self._is_waiting:
             self._thread = threading.Thread(target=self._work, name="findings", daemon=True)
             self._thread.start()
+
+    def is_due_at(self, status: Status) -> bool:
+        """Return whether a window is to be judged now; then the next one is due later."""
+        if self._due_ns < 0:
+            self._due_ns = status.now_ns + self._every_ns
+        if status.now_ns < self._due_ns or self.is_busy or status.level:
+            return False
+        self._due_ns = status.now_ns + self._every_ns
+        return True
+
+    def judge(self, captured: Captured) -> None:
+        """Judge a window; its events come with `receive`."""
+        if self._is_waiting:
+            self._answers.put(answer_of(captured))
+            self.receive()
+        else:
+            self.is_busy = True
+            self._jobs.put(captured)
+
+    def end(self, captured: Captured | None) -> None:
+        """End the thread, and judge a last window here: what is found in it has begun."""
+        self._jobs.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        self.receive()
+        if captured is not None:
+            self._answers.put(answer_of(captured))
+            self.receive(is_last=True)
+
+    def receive(self, is_last: bool = False) -> None:
+        """Take the findings of windows that have been judged."""
+        while not self._answers.empty():
+            now_ns, found = self._answers.get()
+            self.is_busy = False
+            if isinstance(found, Exception):
+                text = f"findings of a window are missing: {type(found).__name__}: {found}"
+                self._fail(Problem("live", "findings-failed", text, now_ns))
+                continue
+            for event in self._states.update(found, now_ns, is_last):
+                self._events.append(event)
+                self._say(event)
+
+    def _work(self) -> None:
+        while (captured := self._jobs.get()) is not None:
+            self._answers.put(answer_of(captured))
+
+
+class LiveFindings(Judge, Listener):
+    """Findings of one process over its own window."""
+
+    tables = frozenset(TABLES_OF_RULES)
+
+    def __init__(
+        self,
+        window_s: float,
+        say: Callable[[FindingEvent], None] = lambda _: None,
+        is_waiting: bool = False,
+        kept_rows: int = KEPT_ROWS,
+    ) -> None:
+        super().__init__(window_s, say, is_waiting, self._report)
+        self._window = FindingWindow(round(window_s * SECOND_NS), kept_rows)
+
+    def begin(self, watcher: LiveCapture) -> None:
+        self._watcher = watcher
+        self.start()
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         self._window.take(table, batch)
 
     def tick(self, status: Status) -> None:
         self._window.tick(status.now_ns)
-        self._receive()
-        if self._due_ns < 0:
-            self._due_ns = status.now_ns + self._every_ns
-        if status.now_ns < self._due_ns or self._is_busy or status.level:
-            return
-        self._due_ns = status.now_ns + self._every_ns
-        self._judge(self._captured())
+        self.receive()
+        if self.is_due_at(status):
+            self.judge(self._captured())
 
     def finish(self, status: Status) -> None:
-        """Judge the last window here; what is found in it has begun."""
+        """Judge the last window."""
         self._window.tick(status.now_ns)
-        self._jobs.put(None)
-        if self._thread is not None:
-            self._thread.join()
-        self._receive()
-        if not status.level:
-            self._answers.put(answer_of(self._captured()))
-            self._receive(is_last=True)
+        self.end(None if status.level else self._captured())
 
     def _captured(self) -> Captured:
         return self._window.captured(self._watcher)
 
-    def _judge(self, captured: Captured) -> None:
-        if self._is_waiting:
-            self._answers.put(answer_of(captured))
-            self._receive()
-        else:
-            self._is_busy = True
-            self._jobs.put(captured)
-
-    def _work(self) -> None:
-        while (captured := self._jobs.get()) is not None:
-            self._answers.put(answer_of(captured))
-
-    def _receive(self, is_last: bool = False) -> None:
-        while not self._answers.empty():
-            now_ns, found = self._answers.get()
-            self._is_busy = False
-            if isinstance(found, Exception):
-                self._report(found, now_ns)
-                continue
-            for event in self._states.update(found, now_ns, is_last):
-                self._events.append(event)
-                self._say(event)
-
-    def _report(self, error: Exception, now_ns: int) -> None:
-        text = f"findings of a window are missing: {type(error).__name__}: {error}"
-        problem = Problem("live", "findings-failed", text, now_ns)
+    def _report(self, problem: Problem) -> None:
         self._watcher.dissector.add_problems([problem])
 
 

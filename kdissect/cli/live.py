@@ -177,7 +177,7 @@ def command(
         of_files = {name: rest[name] for name in ("keep", "disk")}
         refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
     target = hook_of(webhook, webhook_allow, rest["findings_s"])
-    refuse_workers(workers, asked, settings, rest["findings_s"])
+    refuse_workers(workers, asked, settings)
     if metrics is not None:
         require_extra("--metrics", "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
@@ -200,10 +200,14 @@ def command(
     if metrics is not None:
         leading.append("kdissect.live.metrics_server")
         modules.append("kdissect.live.counting.metrics")
+    judging = modules if workers == 1 else leading
     if rest["findings_s"] is not None:
-        modules += ["kdissect.api.live_findings", "kdissect.rules.planned"]
+        judging += ["kdissect.api.live_findings", "kdissect.rules.planned"]
+    if rest["findings_s"] is not None and workers > 1:
+        modules.append("kdissect.api.shared_window")
+        leading.append("kdissect.api.shared_window")
     if target is not None:
-        modules.append("kdissect.live.webhook")
+        judging.append("kdissect.live.webhook")
     needs = Needs(
         asked, made, tuple(modules), rest["directory"], metrics, user, log_directories,
         workers=workers, leading=tuple(leading),
@@ -212,7 +216,7 @@ def command(
         if had.seat is not None:
             from kdissect.cli.live_worker import work
 
-            return work(share, had, metrics is not None)
+            return work(share, had, metrics is not None, workers)
         if had.workers:
             from kdissect.cli.live_leader import lead
 
@@ -233,15 +237,11 @@ def hook_of(url: str | None, allowed: tuple[str, ...], findings_s: float | None)
     return target_of(url, allowed)
 
 
-def refuse_workers(
-    workers: int, asked: Any, settings: options.Settings, findings_s: float | None
-) -> None:
+def refuse_workers(workers: int, asked: Any, settings: options.Settings) -> None:
     """Reject what several workers cannot do; raises InvalidArgument."""
     asked.check_workers(workers)
     if workers == 1:
         return
-    if findings_s is not None:
-        raise InvalidArgument("--findings judge all connections together: leave --workers out")
     for path in settings["keylog"]:
         if Path(path).is_fifo():
             raise InvalidArgument(f"{path} is a pipe, which one process can read, not --workers")

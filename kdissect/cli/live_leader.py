@@ -10,12 +10,12 @@ import os
 import time
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.live_lines import Lines, tell_begin, tell_files, tell_totals
 from kdissect.cli.live_plan import Plan
-from kdissect.cli.live_run import served, versioned
+from kdissect.cli.live_run import make_shared_findings, served, versioned
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import ANSWERED
@@ -54,9 +54,17 @@ class Leader:
         if opened.bound is not None:
             self.metrics = make_sum(len(opened.workers), plan.labels)
         self._names = opened.packet_source.names
+        self._findings: Any = None
+        self._hooks: list[Any] = []
+        if plan.findings_s is not None:
+            self._findings, self._hooks = make_shared_findings(
+                plan, plan.findings_s, len(opened.workers)
+            )
+            if self.metrics is not None:
+                self.metrics.findings = self._findings.labels
         self._lines: Lines | None = None
         if plan.has_lines:
-            text_of = partial(versioned, findings=None) if plan.is_json else line_of
+            text_of = partial(versioned, findings=self._findings) if plan.is_json else line_of
             self._lines = Lines(self, plan.every_s, text_of)
         notifier = opened.notifier
         self._service = ServiceListener(notifier) if notifier.is_heard else None
@@ -95,6 +103,10 @@ class Leader:
         while not self._is_over() and self.crew.phase < CAPTURES:
             self.crew.ask(False, SECOND_S)
             self.crew.listen(SOON_S)
+        if self._findings is not None:
+            self._findings.start()
+        for hook in self._hooks:
+            hook.begin()
         if self._lines is not None:
             self._lines.begin()
         if self._service is not None and not self._is_over():
@@ -121,6 +133,10 @@ class Leader:
         status = self.status
         if status is None:
             return
+        if self._findings is not None:
+            self.crew.wants_windows = self._findings.is_due(status)
+        for hook in self._hooks:
+            hook.tick(status)
         if self._lines is not None:
             self._lines.tick(status)
         if self._service is not None and self.crew.silent_s < SILENT_S:
@@ -133,6 +149,8 @@ class Leader:
         lines = self._lines
         soon_ns = SECOND_NS + (0 if self.status is None else self.status.now_ns)
         self.crew.ask(lines is not None and (is_last or lines.is_due(soon_ns)), SECOND_S)
+        while self.crew.windows:
+            self._findings.take(*self.crew.windows.popleft())
         reports = self.crew.reports
         statuses = [one.status for one in reports if one.status is not None]
         if statuses:
@@ -158,9 +176,15 @@ class Leader:
             self._ask(is_last=True)
             self.crew.listen(SOON_S)
         self._ask()
-        if self._service is not None and self.status is not None:
+        if self.status is None:
+            return
+        if self._service is not None:
             self._service.finish(self.status)
-        if self._lines is not None and self.status is not None:
+        if self._findings is not None:
+            self._findings.finish(self.status)
+        for hook in self._hooks:
+            hook.finish(self.status)
+        if self._lines is not None:
             self._lines.finish(self.status)
 
 

@@ -14,6 +14,8 @@ from kdissect.live.source_choice import Asked
 NEVER: Final = Rotation()
 # The first process of several: Python, Arrow, and the packages of the metrics.
 FIRST_BYTES: Final = 160 * MIB
+# With --findings, the rows of a window twice: as they came, and the columns that rules need.
+FINDINGS_BYTES: Final = 128 * MIB
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ def share_of(plan: Plan, workers: int) -> Plan:
     """
     if workers == 1:
         return plan
-    memory = None if plan.max_memory is None else (plan.max_memory - FIRST_BYTES) // workers
+    first = FIRST_BYTES if plan.findings_s is None else FIRST_BYTES + FINDINGS_BYTES
+    memory = None if plan.max_memory is None else (plan.max_memory - first) // workers
     share = replace(
         plan,
         asked=replace(plan.asked, buffer_bytes=plan.asked.buffer_bytes // workers),
@@ -62,7 +65,7 @@ def share_of(plan: Plan, workers: int) -> Plan:
         limited(share)
     except KdissectError as error:
         raise InvalidArgument(
-            f"--max-memory is for all processes: a process of its own has {FIRST_BYTES // MIB} MiB,"
+            f"--max-memory is for all processes: a process of its own has {first // MIB} MiB,"
             f" and each of {workers} workers {max(0, memory or 0) // MIB} MiB: {error}"
         ) from error
     return share

@@ -22,10 +22,12 @@ from kdissect.live.watcher import Watcher
 
 if TYPE_CHECKING:
     from kdissect.api.finding_states import FindingEvent
+    from kdissect.errors import Problem
     from kdissect.live.counting.metrics import MetricsListener
     from kdissect.live.counting.sampled_metrics import SampledMetrics
     from kdissect.live.counting.snapshot import Snapshot
     from kdissect.live.files.rotation import RotatedTables
+    from kdissect.live.webhook import Webhook
 
 
 class Parts:
@@ -131,18 +133,29 @@ def start_server(metrics: "SampledMetrics", bound: Bound) -> Any:
 
 
 def make_findings(plan: Plan, window_s: float) -> tuple[Any, list[Listener]]:
-    """Findings while packets come, and the webhook that gets their events, if there is one.
-
-    Events are lines on stderr, or in the JSON documents.
-    """
+    """Findings while packets come, and the webhook that gets their events, if there is one."""
     from kdissect.api.live_findings import LiveFindings
 
-    says: list[Callable[[FindingEvent], None]] = [] if plan.is_json else [tell_finding]
-    hooks: list[Listener] = []
-    if plan.webhook is not None:
-        from kdissect.live.webhook import Webhook
+    say, hooks = make_events(plan)
+    return LiveFindings(window_s, say, is_waiting=not plan.asked.is_live), list(hooks)
 
-        hook = Webhook(plan.webhook)
+
+def make_shared_findings(plan: Plan, window_s: float, workers: int) -> tuple[Any, list["Webhook"]]:
+    """The same of several workers; problems are told on stderr."""
+    from kdissect.api.shared_window import SharedFindings
+
+    say, hooks = make_events(plan, tell_problem)
+    return SharedFindings(window_s, workers, say=say, fail=tell_problem), hooks
+
+
+def make_events(
+    plan: Plan, fail: Callable[["Problem"], None] = lambda _: None
+) -> tuple[Callable[["FindingEvent"], None], list["Webhook"]]:
+    """Where events of findings go: lines on stderr, or the JSON documents, and a webhook."""
+    says: list[Callable[[FindingEvent], None]] = [] if plan.is_json else [tell_finding]
+    hooks: list[Webhook] = []
+    if plan.webhook is not None:
+        hook = make_hook(plan.webhook, fail)
         hooks.append(hook)
         says.append(lambda event: hook.put({**head("live"), "finding_events": [event.data()]}))
 
@@ -150,7 +163,19 @@ def make_findings(plan: Plan, window_s: float) -> tuple[Any, list[Listener]]:
         for one in says:
             one(event)
 
-    return LiveFindings(window_s, say, is_waiting=not plan.asked.is_live), hooks
+    return say, hooks
+
+
+def make_hook(target: Any, fail: Callable[["Problem"], None]) -> "Webhook":
+    """Sender of events."""
+    from kdissect.live.webhook import Webhook
+
+    return Webhook(target, fail)
+
+
+def tell_problem(problem: "Problem") -> None:
+    """Print a problem on stderr."""
+    tell(f"{problem.kind}: {problem.message}")
 
 
 def versioned(snapshot: "Snapshot", findings: Any) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """One of several workers of ``kdissect live``, until the first process tells it to end."""
 
+from typing import Any
+
 from kdissect.cli.live_plan import Plan, limited
 from kdissect.cli.live_run import make_files, make_metrics, shedding
 from kdissect.cli.live_start import Opened
@@ -13,16 +15,19 @@ from kdissect.live.workers.messages import Written
 from kdissect.live.workers.reporter import Reporter
 
 
-def work(plan: Plan, opened: Opened, has_metrics: bool) -> int:
+def work(plan: Plan, opened: Opened, has_metrics: bool, workers: int) -> int:
     """Capture; `plan` is this worker's share. Returns the exit code; raises KdissectError."""
     seat = opened.seat
     assert seat is not None  # noqa: S101  # of a worker
     metrics = make_metrics(plan.labels) if has_metrics else None
     meters = Meters() if plan.has_lines else None
-    reporter = Reporter(seat, metrics, meters)
+    window = None if plan.findings_s is None else make_window(plan.findings_s, workers)
+    reporter = Reporter(seat, metrics, meters, window)
     files = None if plan.directory is None else make_files(plan, plan.directory)
     listeners: list[Listener] = [reporter]
-    listeners += [one for one in (opened.topic_names, files, metrics, meters) if one is not None]
+    listeners += [
+        one for one in (opened.topic_names, files, window, metrics, meters) if one is not None
+    ]
     if opened.dropped is not None:
         listeners.append(ThreadCheck(opened.dropped))
     try:
@@ -35,3 +40,10 @@ def work(plan: Plan, opened: Opened, has_metrics: bool) -> int:
     written = None if files is None else Written(files.rows, files.number, str(files.run.path))
     reporter.leave(written)
     return ANSWERED
+
+
+def make_window(window_s: float, workers: int) -> Any:
+    """Rows of this worker, for findings."""
+    from kdissect.api.shared_window import SharedWindow
+
+    return SharedWindow(window_s, workers)

@@ -7,7 +7,7 @@ not used, so nothing is sent to another host than the one that was checked.
 import json
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
@@ -69,10 +69,14 @@ def is_loopback(host: str) -> bool:
 
 
 class Webhook(Listener):
-    """Posts events in a thread; what cannot be sent is dropped, and a problem says so."""
+    """Posts events in a thread; what cannot be sent is dropped, and a problem says so.
 
-    def __init__(self, target: Target) -> None:
+    `fail` is called with that problem where there is no watcher.
+    """
+
+    def __init__(self, target: Target, fail: Callable[[Problem], None] = lambda _: None) -> None:
         self._target = target
+        self._fail = fail
         self._events: queue.Queue[Mapping[str, Any] | None] = queue.Queue(ROOM)
         self._failures: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -84,8 +88,9 @@ class Webhook(Listener):
         except queue.Full:
             self._failures.put(f"{ROOM} events wait already")
 
-    def begin(self, watcher: LiveCapture) -> None:
-        self._watcher = watcher
+    def begin(self, watcher: LiveCapture | None = None) -> None:
+        if watcher is not None:
+            self._fail = lambda problem: watcher.dissector.add_problems([problem])
         self._thread = threading.Thread(target=self._work, name="webhook", daemon=True)
         self._thread.start()
 
@@ -96,8 +101,7 @@ class Webhook(Listener):
             reasons.append(self._failures.get())
         if reasons:
             text = f"events of findings not sent to the webhook: {len(reasons)}; {reasons[0]}"
-            problem = Problem("live", "webhook-failed", text, status.now_ns)
-            self._watcher.dissector.add_problems([problem])
+            self._fail(Problem("live", "webhook-failed", text, status.now_ns))
 
     def finish(self, status: Status) -> None:
         """Wait a moment for events that are not sent yet."""

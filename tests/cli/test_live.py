@@ -385,7 +385,6 @@ def test_as_another_user_all_files_are_that_users(shared_path: Path) -> None:
         (["quickstart.pcapng"], "--workers share the packets of interfaces: name one with -i"),
         (["-", "--follow"], "--workers share the packets of interfaces: name one with -i"),
         (["-i", "lo", "--through", "scapy"], "--workers read rings; leave --through out"),
-        (["-i", "lo", "--findings", "5m"], "--findings judge all connections together"),
         (["-i", "lo", "--max-memory", "300M"], "--max-memory is for all processes"),
     ],
 )

@@ -105,6 +105,19 @@ def test_a_key_log_is_read_by_every_worker(cable: tuple[Host, Host], tmp_path: P
     assert differences(tmp_path / "one" / "tables", tmp_path / "two" / "tables") == {}
 
 
+def test_findings_of_two_workers_are_those_of_one_process(
+    cable: tuple[Host, Host], tmp_path: Path
+) -> None:
+    packets = [[frame] for frame in frames_of(CAPTURES / "sasl-4.3.1.pcapng")]
+    alone, both = captured_twice(cable, tmp_path, packets, "--findings", "1m")
+    begun = [
+        sorted(line.split(": ", 2)[2] for line in said.splitlines() if " begun: " in line)
+        for said in (alone, both)
+    ]
+    assert any("authentication-fails" in line for line in begun[0])
+    assert begun[0] == begun[1]
+
+
 def test_a_connection_on_two_interfaces_comes_to_one_worker(
     cable: tuple[Host, Host], tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """Counters and histograms for Prometheus; `metrics_server` serves them over HTTP."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Final
 
@@ -54,9 +52,6 @@ class MetricsListener(Listener, SampledMetrics):
         self._growing = Growing()
         self._values: dict[str, Values] = {}
         self._names = Vocabulary(*(each.now() for each in self._counters.names))
-        # Id and severity of each current finding, where they are computed.
-        self.findings: Callable[[], Sequence[tuple[str, str]]] = tuple
-        self._seen_findings: dict[tuple[str, str], None] = {}
 
     def begin(self, watcher: LiveCapture) -> None:
         states = watcher.dissector.exchanges.states
@@ -78,7 +73,7 @@ class MetricsListener(Listener, SampledMetrics):
         values = self._status_values(status)
         names = self._counters.names
         values |= self._wire.values()
-        values["kdissect_findings"] = self._finding_values()
+        values["kdissect_findings"] = self.finding_values()
         segments = self._wire.take_segments()
         positions = self._offsets.tick(status.now_ns)
         for group in self._offsets.take_groups():
@@ -101,12 +96,6 @@ class MetricsListener(Listener, SampledMetrics):
             names, positions = self._names, self._positions
         found = values | values_of(totals, names)
         return Samples(found, histograms_of(totals, names), positions)
-
-    def _finding_values(self) -> Values:
-        """The number of current findings; 0 of those that are over."""
-        counts = Counter(self.findings())
-        self._seen_findings |= dict.fromkeys(counts)
-        return [(labels, counts[labels]) for labels in self._seen_findings]
 
     def _status_values(self, status: Status) -> dict[str, Values]:
         if status.balance.packets > self._packets:

@@ -3,7 +3,8 @@
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Final
@@ -43,10 +44,19 @@ class SampledMetrics(Collector):
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._first_pages = FirstPages(time.monotonic())
+        # Id and severity of each current finding, where they are computed.
+        self.findings: Callable[[], Sequence[tuple[str, str]]] = tuple
+        self._seen_findings: dict[tuple[str, str], None] = {}
 
     @abstractmethod
     def samples(self) -> Samples:
         """Current values of all metrics."""
+
+    def finding_values(self) -> Values:
+        """The number of current findings; 0 of those that are over."""
+        counts = Counter(self.findings())
+        self._seen_findings |= dict.fromkeys(counts)
+        return [(labels, counts[labels]) for labels in self._seen_findings]
 
     def collect(self) -> Iterable[Family]:
         """All metrics, with their current values; series that a scraper has not had yet are 0."""

@@ -3,6 +3,7 @@
 import select
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ from kdissect.live.workers.messages import (
     Learned,
     Order,
     Report,
+    WindowPart,
     send,
 )
 
@@ -28,7 +30,8 @@ POLL_S: Final = 0.02
 class Crew:
     """Orders to workers, and their last `reports`. `lost` are those that ended too early, and why.
 
-    What one worker learned is passed on to the others with their next order.
+    What one worker learned is passed on to the others with their next order. With the next question
+    they are asked for their windows if `wants_windows` is set; `windows` are those that came.
     """
 
     def __init__(
@@ -37,6 +40,8 @@ class Crew:
         self.workers = list(workers)
         self.reports = [FIRST for _ in workers]
         self.lost: dict[int, str] = {}
+        self.wants_windows = False
+        self.windows: deque[tuple[int, WindowPart]] = deque()
         self._clock = clock
         self._reported_s = [clock() for _ in workers]
         self._inboxes = [Inbox() for _ in workers]
@@ -74,7 +79,8 @@ class Crew:
         for worker in self._there():
             if not self._is_asked[worker.number]:
                 self._is_asked[worker.number] = True
-                self._send(worker, REPORT, wants_snapshot)
+                self._send(worker, REPORT, wants_snapshot, self.wants_windows)
+        self.wants_windows = False
         deadline = time.monotonic() + seconds
         while any(self._is_asked[one.number] for one in self._there()):
             left = deadline - time.monotonic()
@@ -117,6 +123,9 @@ class Crew:
             return
         for report in found:
             self._is_asked[worker.number] = False
+            if report.window is not None:
+                self.windows.append((worker.number, report.window))
+                report = report._replace(window=None)
             if report.snapshot is None:
                 report = report._replace(snapshot=self.reports[worker.number].snapshot)
             self.reports[worker.number] = report
@@ -126,10 +135,14 @@ class Crew:
                     self._news[other.number].names.update(report.learned.names)
                     self._news[other.number].protocols.update(report.learned.protocols)
 
-    def _send(self, worker: Worker, kind: str, wants_snapshot: bool) -> None:
+    def _send(
+        self, worker: Worker, kind: str, wants_snapshot: bool, wants_window: bool = False
+    ) -> None:
         news, self._news[worker.number] = self._news[worker.number], Learned({}, {})
+        # The shortest window is that of all.
+        since_ns = max(one.window_begin_ns for one in self.reports)
         try:
-            send(worker.pipe, Order(kind, news, wants_snapshot))
+            send(worker.pipe, Order(kind, news, wants_snapshot, since_ns, wants_window))
         except TimeoutError:
             worker.kill()
             self._lose(worker, "did not answer, and was killed")

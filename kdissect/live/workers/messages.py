@@ -5,7 +5,7 @@ Each is pickled, after its size: both ends are one program, with the same privil
 
 import pickle
 import socket
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from kdissect.live.counting.mergeable import MergeableSnapshot
 from kdissect.live.counting.samples import Samples
@@ -36,12 +36,40 @@ class Learned(NamedTuple):
 NOTHING: Final = Learned({}, {})
 
 
+class WindowPart(NamedTuple):
+    """Rows of a worker, for findings: tables in Arrow's format; `is_last` at its end."""
+
+    contents: dict[str, bytes]
+    begin_ns: int
+    end_ns: int
+    is_last: bool
+
+
+class Window(Protocol):
+    """Rows of a worker for findings: asked for and taken by its thread for orders."""
+
+    @property
+    def begin_ns(self) -> int:
+        """Start of the oldest rows."""
+        ...
+
+    def ask(self, since_ns: int, is_wanted: bool) -> None:
+        """Leave out older rows; if wanted, have the window ready soon."""
+        ...
+
+    def take_encoded(self) -> WindowPart | None:
+        """The window that was asked for, or that of the end, once it is ready."""
+        ...
+
+
 class Order(NamedTuple):
-    """An order to a worker, with facts that others have learned."""
+    """An order to a worker, with facts that others have learned; see `Window`."""
 
     kind: str
     learned: Learned = NOTHING
     wants_snapshot: bool = False
+    since_ns: int = 0
+    wants_window: bool = False
 
 
 class Written(NamedTuple):
@@ -65,6 +93,8 @@ class Report(NamedTuple):
     samples: Samples | None
     snapshot: MergeableSnapshot | None
     written: Written | None
+    window_begin_ns: int = 0
+    window: WindowPart | None = None
 
 
 class Inbox:

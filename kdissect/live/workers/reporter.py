@@ -25,6 +25,7 @@ from kdissect.live.workers.messages import (
     Learned,
     Order,
     Report,
+    Window,
     Written,
     send,
 )
@@ -45,10 +46,12 @@ class Reporter(Listener):
         seat: Seat,
         metrics: "MetricsListener | None",
         meters: Meters | None,
+        window: Window | None = None,
     ) -> None:
         self._pipe = seat.pipe
         self._metrics = metrics
         self._meters = meters
+        self._window = window
         self._phase = BEGINS
         self._status: Status | None = None
         self._written: Written | None = None
@@ -133,6 +136,8 @@ class Reporter(Listener):
             self._may_finish.set()
         elif order.kind == REPORT:
             phase = self._phase
+            if self._window is not None:
+                self._window.ask(order.since_ns, order.wants_window)
             send(self._pipe, self._report(phase, order.wants_snapshot))
             if phase == IS_DONE:
                 self._is_told.set()
@@ -149,4 +154,6 @@ class Reporter(Listener):
             None if self._metrics is None else self._metrics.samples(),
             None if meters is None else meters.mergeable(),
             self._written,
+            0 if self._window is None else self._window.begin_ns,
+            None if self._window is None else self._window.take_encoded(),
         )

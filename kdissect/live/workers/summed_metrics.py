@@ -70,6 +70,7 @@ class SummedMetrics(SampledMetrics):
         for (name, labels), value in [*self._sums.items(), *gauges.items()]:
             values.setdefault(name, []).append((labels, value + own.get(name, 0)))
         self._count_names(values)
+        values["kdissect_findings"] = self.finding_values()
         positions = merge_positions(one.positions for one in there)
         values |= lag_values(positions, lambda group: group in self._named["group"])
         distributions = self._added_up(there)
