@@ -182,8 +182,10 @@ def command(
         require_extra("--metrics", "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
         from kdissect.cli.live_interfaces import show_interfaces
+        from kdissect.sources.network_namespaces import inside
 
-        show_interfaces()
+        with inside(asked.netns):
+            show_interfaces()
         return ANSWERED
     from kdissect.cli.live_plan import Plan, share_of
     from kdissect.cli.live_start import Needs, opened

@@ -22,7 +22,7 @@ from kdissect.cli.program import ANSWERED
 from kdissect.errors import KdissectError
 from kdissect.live.counting.lines import line_of
 from kdissect.live.counting.mergeable import merge
-from kdissect.live.counting.snapshot import Snapshot
+from kdissect.live.counting.snapshot import Snapshot, scaled
 from kdissect.live.listener import Status
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.systemd_notify import ServiceListener
@@ -53,7 +53,9 @@ class Leader:
         self.metrics: SummedMetrics | None = None
         if opened.bound is not None:
             self.metrics = make_sum(len(opened.workers), plan.labels)
+            self.metrics.share = plan.asked.share
         self._names = opened.packet_source.names
+        self._share = plan.asked.share
         self._findings: Any = None
         self._hooks: list[Any] = []
         if plan.findings_s is not None:
@@ -85,7 +87,7 @@ class Leader:
         parts = [one.snapshot for one in self.crew.reports if one.snapshot is not None]
         if self.status is None or not parts:
             raise KdissectError("no worker has reported")
-        return merge(parts, self.status)
+        return scaled(merge(parts, self.status), self._share)
 
     def run(self) -> None:
         """Lead until it is to stop, a worker is lost, or the time is over; end all cleanly."""

@@ -17,11 +17,14 @@ SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
 SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.ASCII)
 ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]*)):(\d{1,5})", re.ASCII)
+SAMPLE: Final = re.compile(r"connections=1/(\d{1,9})", re.ASCII)
+MOST_SHARE: Final = 1024
 LEAST_WINDOW_S: Final = 10
 LOOPBACK: Final = "127.0.0.1"
 WAYS: Final = ("auto", "ring", "scapy")
 SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
-                 "buffer_bytes", "through", "promiscuous")  # fmt: skip
+                 "buffer_bytes", "through", "promiscuous", "share",
+                 "netns")  # fmt: skip
 
 
 class Address(NamedTuple):
@@ -68,6 +71,18 @@ def bytes_of(text: str) -> int:
     if match is None or int(match[1]) == 0:
         raise ValueError(f"{text!r} is no size; write it like 64M, 256MB or 10G")
     return int(match[1]) * SIZES[match[2]]
+
+
+def share_of(text: str) -> int:
+    """The N of a sample of 1/N of all connections; raises ValueError.
+
+    >>> share_of("connections=1/8")
+    8
+    """
+    match = SAMPLE.fullmatch(text)
+    if match is None or not 1 < int(match[1]) <= MOST_SHARE:
+        raise ValueError(f"{text!r} is no sample; write it like connections=1/8, to 1/{MOST_SHARE}")
+    return int(match[1])
 
 
 def address_of(text: str) -> Address:
@@ -139,7 +154,8 @@ def capturing(command: F) -> F:
     def with_asked(**values: Any) -> Any:
         from kdissect.live.source_choice import Asked
 
-        asked = Asked(**{name: values.pop(name) for name in SOURCE})
+        given = {name: values.pop(name) for name in SOURCE}
+        asked = Asked(**{name: value for name, value in given.items() if value is not None})
         asked.check()
         return command(**values, asked=asked)
 
@@ -169,6 +185,21 @@ def capturing(command: F) -> F:
             default=262_144,
             metavar="BYTES",
             help="Capture at most this much of a packet; the rest is missing.  [default: 262144]",
+        ),
+        option(
+            "--netns",
+            group=CAPTURE,
+            type=click.IntRange(1),
+            metavar="PID",
+            help="Interfaces of the network namespace of that process, as of a container.",
+        ),
+        option(
+            "--sample",
+            "share",
+            group=CAPTURE,
+            callback=parsed_by(share_of),
+            metavar="connections=1/N",
+            help="Capture one in N connections, whole ones, and multiply counts by N.",
         ),
         option(
             "--promiscuous",

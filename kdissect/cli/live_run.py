@@ -50,6 +50,7 @@ class Parts:
             self.listeners += [self.findings, *hook]
         if opened.bound is not None:
             self.metrics = make_metrics(plan.labels)
+            self.metrics.share = plan.asked.share
             if self.findings is not None:
                 self.metrics.findings = self.findings.labels
             self.listeners.append(self.metrics)
@@ -192,5 +193,6 @@ def make_lines(plan: Plan, findings: Any) -> list[Listener]:
     from kdissect.live.counting.meters import Meters
 
     meters = Meters()
+    meters.share = plan.asked.share
     text_of = partial(versioned, findings=findings) if plan.is_json else line_of
     return [meters, Lines(meters, plan.every_s, text_of)]

@@ -70,8 +70,10 @@ def command(
     """
     if not asked.sources and not asked.interfaces:
         from kdissect.cli.live_interfaces import show_interfaces
+        from kdissect.sources.network_namespaces import inside
 
-        show_interfaces()
+        with inside(asked.netns):
+            show_interfaces()
         click.echo("  kdissect top -i IFACE")
         return ANSWERED
     from kdissect.cli.top_terminal import has_screen

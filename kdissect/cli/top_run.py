@@ -49,6 +49,7 @@ def run(plan: Plan, opened: Opened) -> int:
     """Show the output until the user ends it; return the exit code."""
     shown = once if plan.once else screen if has_screen() and not plan.is_json else lines
     meters = Meters(plan.window_s)
+    meters.share = plan.asked.share
     listeners: list[Listener] = [] if opened.topic_names is None else [opened.topic_names]
     listeners.append(meters)
     if plan.once and plan.asked.is_live:

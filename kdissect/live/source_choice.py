@@ -28,7 +28,9 @@ class Asked:
 
     `sources` are captures to replay, one pipe ("-"), or with `follow` one file, directory or glob
     that is still being written. For interfaces: `expression` is a pcap-filter(7) in addition to
-    that of the ports, which `all_ports` omits; the rest is as in `wire.opening`.
+    that of the ports, which `all_ports` omits; of a `share` above 1 one in so many
+    connections is captured; with `netns` they are those of that process's network namespace; the
+    rest is as in `sources.opening`.
     """
 
     sources: Sequence[str] = ()
@@ -40,6 +42,8 @@ class Asked:
     buffer_bytes: int = DEFAULT_BUFFER
     through: str = "auto"
     promiscuous: bool = False
+    share: int = 1
+    netns: int | None = None
 
     def check(self) -> None:
         """Raise KdissectError for invalid combinations, before anything is opened."""
@@ -56,6 +60,10 @@ class Asked:
             )
         if len(self.sources) > 1 and any(is_piped(source) for source in self.sources):
             raise InvalidArgument("a pipe is read by itself, not with other captures")
+        if self.netns is not None and self.sources:
+            raise InvalidArgument("--netns is for interfaces: those of a process")
+        if self.sources and self.share > 1:
+            raise InvalidArgument("--sample is for interfaces; of captures all packets are read")
         if self.sources and (self.expression or self.all_ports or self.promiscuous):
             raise InvalidArgument(
                 "--filter, --all-ports and --promiscuous are for interfaces; of captures all "
@@ -97,21 +105,21 @@ def open_sources(asked: Asked, options: Options, workers: int) -> list[PacketSou
     if workers == 1:
         return [open_source(asked, options)]
     from kdissect.sources import opening
+    from kdissect.sources.network_namespaces import inside
 
     asked.check()
     asked.check_workers(workers)
-    packet_sources: list[PacketSource] = opening.open_shared(
-        asked.interfaces,
-        workers,
-        opening.Asked(
-            () if asked.all_ports else wanted_ports(options),
-            asked.expression,
-            asked.snaplen,
-            asked.buffer_bytes,
-            asked.through,
-            asked.promiscuous,
-        ),
+    wanted = opening.Asked(
+        () if asked.all_ports else wanted_ports(options),
+        asked.expression,
+        asked.snaplen,
+        asked.buffer_bytes,
+        asked.through,
+        asked.promiscuous,
+        asked.share,
     )
+    with inside(asked.netns):
+        packet_sources: list[PacketSource] = opening.open_shared(asked.interfaces, workers, wanted)
     return [DelayBuffer(one, KEY_DELAY_S) if options.keylog else one for one in packet_sources]
 
 
@@ -133,6 +141,8 @@ def filter_text(asked: Asked, options: Options) -> str:
     """Description of an interface's capture filter."""
     ports = ", ".join(map(str, wanted_ports(options)))
     text = "all of TCP" if asked.all_ports else f"TCP ports {ports}"
+    if asked.share > 1:
+        text += f", 1/{asked.share} of the connections (counts x {asked.share})"
     return f"{text}, and {asked.expression}" if asked.expression else text
 
 
@@ -150,15 +160,18 @@ def _opened(asked: Asked, options: Options) -> PacketSource:
 
 
 def _interfaces(asked: Asked, options: Options) -> PacketSource:
+    from kdissect.sources.network_namespaces import inside
     from kdissect.sources.opening import open_interfaces
 
-    packet_source: PacketSource = open_interfaces(
-        asked.interfaces,
-        ports=() if asked.all_ports else wanted_ports(options),
-        expression=asked.expression,
-        snaplen=asked.snaplen,
-        buffer_bytes=asked.buffer_bytes,
-        through=asked.through,
-        promiscuous=asked.promiscuous,
-    )
+    with inside(asked.netns):
+        packet_source: PacketSource = open_interfaces(
+            asked.interfaces,
+            ports=() if asked.all_ports else wanted_ports(options),
+            expression=asked.expression,
+            snaplen=asked.snaplen,
+            buffer_bytes=asked.buffer_bytes,
+            through=asked.through,
+            promiscuous=asked.promiscuous,
+            share=asked.share,
+        )
     return packet_source

@@ -39,6 +39,7 @@ class Asked:
     buffer_bytes: int
     through: str
     promiscuous: bool
+    share: int = 1
 
 
 def open_interfaces(
@@ -50,17 +51,21 @@ def open_interfaces(
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     through: str = AUTO,
     promiscuous: bool = False,
+    share: int = 1,
 ) -> PacketSource:
     """Packet source of one interface, or of several in order of time; "any" means all of them.
 
     It yields TCP from and to `ports`, all TCP if there are none, that also passes `expression`
     (pcap-filter(7)); at most `snaplen` bytes of each packet. `buffer_bytes` are shared by the
-    interfaces. `through` is "ring", "scapy", or "auto" for the ring where available. Raises
-    CaptureError with advice: CapturePermissionError if this user may not capture.
+    interfaces. Of a `share` above 1 only one in so many connections. `through` is "ring", "scapy",
+    or "auto" for the ring where available. Raises CaptureError with advice: CapturePermissionError
+    if this user may not capture.
     """
     names = list(dict.fromkeys(names))
-    asked = Asked(ports, expression, snaplen, buffer_bytes, through, promiscuous)
+    asked = Asked(ports, expression, snaplen, buffer_bytes, through, promiscuous, share)
     _check(names, asked)
+    if not IS_LINUX and share > 1:
+        raise CaptureError("connections are sampled by Linux' filter: leave --sample out")
     if not IS_LINUX:
         text = filter_text(ports, expression)
         return ScapyPortableSource(names[0], text, snaplen, promiscuous)
@@ -105,7 +110,7 @@ def open_shared(names: Sequence[str], workers: int, asked: Asked) -> list[Packet
 
 def make_filter(link_type: int, asked: Asked) -> Program:
     """BPF program for ports and expression; raises CaptureError if either is invalid."""
-    program = port_filter(asked.ports, link_type, asked.snaplen)
+    program = port_filter(asked.ports, link_type, asked.snaplen, asked.share)
     if not asked.expression.strip():
         return program
     return both(program, compile_expression(asked.expression, link_type))

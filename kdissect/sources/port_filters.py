@@ -10,6 +10,7 @@ many extension headers, an authentication header.
     IPv4: protocol, fragment offset, options    TCP, else drop
     IPv6: next header, up to 4 extensions       TCP, else drop
     source or destination port                  pass, else drop
+    with a sample: hash of the connection       pass, else drop
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ from kdissect.sources.bpf_programs import (
     Program,
 )
 from kdissect.sources.interfaces import ARPHRD_LOOPBACK, ETHERNET
+from kdissect.sources.sampling import choose_sampled, sum_addresses
 
 # Port tests that share an end, which must be in reach of a conditional jump.
 RANGES_TOGETHER: Final = 100
@@ -64,8 +66,11 @@ EXTENSIONS: Final = (0, 43, 60)  # hop-by-hop, routing, destination options
 EXTENSIONS_WALKED: Final = 4
 
 
-def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
-    """Pass TCP from and to the ports, all TCP without any; raises CaptureError for too many."""
+def port_filter(ports: Iterable[int], link_type: int, snaplen: int, share: int = 1) -> Program:
+    """Pass TCP from and to the ports, all TCP without any; raises CaptureError for too many.
+
+    With a `share`, of one in so many connections, see `sampling`.
+    """
     ranges = list(port_ranges(ports))
     program = Assembler(snaplen)
     _drop_copies(program)
@@ -86,15 +91,18 @@ def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
         program.add(IF_EQUAL, 0x60, yes=f"ipv6 {base}")
         program.drops()
     for start in (base, base + 4):
-        _ipv4(program, start)
-        _ipv6(program, start)
+        _ipv4(program, start, share)
+        _ipv6(program, start, share)
     program.here("ports")
     if ranges:
         for at in (0, 2):
             program.add(LOAD_HALF_FROM_X, at)
-            _ports(program, ranges)
+            _ports(program, ranges, share)
         program.drops()
-    else:
+    if share > 1:
+        program.here("sample")
+        choose_sampled(program, share)
+    elif not ranges:
         program.passes()
     made = program.program()
     if len(made) > MAXIMUM_SIZE:
@@ -133,13 +141,15 @@ def _by_ethertype(
         program.drops()
 
 
-def _ipv4(program: Assembler, start: int) -> None:
+def _ipv4(program: Assembler, start: int, share: int) -> None:
     """Set X to the offset of the TCP header."""
     program.here(f"ipv4 {start}")
     program.add(LOAD_BYTE, start + 9)
     program.add(IF_EQUAL, TCP, no="drop")
     program.add(LOAD_HALF, start + 6)
     program.add(IF_BITS, 0x1FFF, yes="pass")
+    if share > 1:
+        sum_addresses(program, start + 12, 8)
     program.add(LOAD_X_HEADER_SIZE, start)
     program.add(X_TO_A)
     program.add(ADD, start)
@@ -149,9 +159,11 @@ def _ipv4(program: Assembler, start: int) -> None:
     program.passes()
 
 
-def _ipv6(program: Assembler, start: int) -> None:
+def _ipv6(program: Assembler, start: int, share: int) -> None:
     """The same for IPv6; A is the next header, and X its offset."""
     program.here(f"ipv6 {start}")
+    if share > 1:
+        sum_addresses(program, start + 8, 32)
     program.add(LOAD_BYTE, start + 6)
     program.add(LOAD_X, start + 40)
     for _ in range(EXTENSIONS_WALKED):
@@ -190,7 +202,7 @@ def _skip_extension(program: Assembler) -> None:
     program.add(LOAD_STORED, 0)
 
 
-def _ports(program: Assembler, ranges: Sequence[tuple[int, int]]) -> None:
+def _ports(program: Assembler, ranges: Sequence[tuple[int, int]], share: int) -> None:
     for at in range(0, len(ranges), RANGES_TOGETHER):
         for first, last in ranges[at : at + RANGES_TOGETHER]:
             if first == last:
@@ -200,5 +212,9 @@ def _ports(program: Assembler, ranges: Sequence[tuple[int, int]]) -> None:
                 program.add(IF_GREATER, last, no="pass")
                 program.here("outside")
         program.add(JUMP, yes="others")
-        program.passes()
+        if share > 1:
+            program.here("pass")
+            program.add(JUMP, yes="sample")
+        else:
+            program.passes()
         program.here("others")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -107,8 +107,13 @@ def quiet_cable(hosts: Sequence[Host]) -> None:
         host.ip("link", "set", CABLE, "mtu", LARGEST, "arp", "off")
 
 
-def rows_in(directory: Path, table: str) -> Counter[str]:
-    """Rows of all runs, with names instead of numbers of a process, in any order."""
+def rows_in(
+    directory: Path, table: str, is_wanted: Callable[[tuple[Any, ...]], bool] = lambda _: True
+) -> Counter[str]:
+    """Rows of all runs, with names instead of numbers of a process, in any order.
+
+    Of connections that are wanted, by `flow_of`.
+    """
     found: Counter[str] = Counter()
     for run in runs_in(directory):
         connections = {one["connection_id"]: flow_of(one) for one in rows(run, "connections")}
@@ -120,11 +125,12 @@ def rows_in(directory: Path, table: str) -> Counter[str]:
             shown = {name: value for name, value in row.items() if name not in OF_A_PROCESS}
             shown["connection"] = connections.get(row.get("connection_id"))
             shown["exchange"] = exchanges.get(row.get("exchange_id"))
-            found[repr(shown)] += 1
+            if shown["connection"] is None or is_wanted(shown["connection"]):
+                found[repr(shown)] += 1
     return found
 
 
-def flow_of(connection: Row) -> tuple[object, ...]:
+def flow_of(connection: Row) -> tuple[Any, ...]:
     names = ("client_ip", "client_port", "broker_ip", "broker_port", "first_time")
     return tuple(connection.get(name) for name in names)
 

@@ -1,5 +1,6 @@
 """Runs classic BPF as the kernel does (Documentation/networking/filter.rst), to test programs."""
 
+import operator
 from typing import NamedTuple
 
 from kdissect.sources.bpf_programs import MAXIMUM_SIZE, Program
@@ -21,6 +22,10 @@ class Asked(NamedTuple):
 
 
 PLAIN = Asked()
+ARITHMETIC = {
+    0x00: operator.add, 0x20: operator.mul, 0x50: operator.and_, 0x60: operator.lshift,
+    0x70: operator.rshift,
+}  # fmt: skip
 
 
 class OutsidePacket(Exception):
@@ -75,9 +80,7 @@ def _run(program: Program, data: bytes, asked: Asked) -> int:
             a, x = (x, x) if code == 0x87 else (a, a)
         elif kind == 0x04:
             value = x if code & 0x08 else k
-            a = {0x00: a + value, 0x50: a & value, 0x60: a << value, 0x70: a >> value}[
-                code & 0xF0
-            ] & U32
+            a = ARITHMETIC[code & 0xF0](a, value) & U32
         else:
             value = x if code & 0x08 else k
             jump = code & 0xF0

@@ -66,6 +66,7 @@ LEFT_OUT = {
     "-i": "needs an interface: see `peers`",
     "--filter": "of an interface", "--promiscuous": "of an interface",
     "--all-ports": "of an interface", "--through": "of an interface",
+    "--sample": "of an interface", "--netns": "of an interface",
     "--buffer": "of an interface", "--workers": "of an interface",
     "--user": "of an interface, and gives rights up",
     "--follow": "waits for more without an end: see `peers`",

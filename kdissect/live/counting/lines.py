@@ -21,7 +21,7 @@ def line_of(snapshot: Snapshot) -> str:
     Time, exchanges and errors per second, latency (50 %, 99 %), the API with the most exchanges,
     the client with the longest ones, waiting requests, connections with overdue ones, packets lost;
     connections whose TLS is not decrypted, if there are any; how far behind a file it reads, if
-    that is a second.
+    that is a second; the share of connections that are captured, if not all.
     """
     whole, status = snapshot.whole, snapshot.status
     head = [
@@ -35,6 +35,8 @@ def line_of(snapshot: Snapshot) -> str:
         f"late {number(snapshot.late)}",
         f"drop {number(status.packet_source.dropped)}",
     ]
+    if snapshot.share > 1:
+        tail.append(f"1/{snapshot.share}")
     if status.undecrypted.connections:
         tail.append(f"tls {number(status.undecrypted.connections)}")
     if status.behind.seconds >= BEHIND_S:
@@ -125,6 +127,7 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "time_ns": status.now_ns,
         "window_s": snapshot.window_s,
         "is_sampled": snapshot.is_sampled,
+        "connections_share": snapshot.share,
         "focus": snapshot.focus._asdict(),
         "whole": snapshot.whole._asdict(),
         "packets_rate": snapshot.packets_rate,

@@ -24,7 +24,7 @@ from kdissect.live.counting.mergeable import MergeableSnapshot, named
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.partial_aggregates import PartialAggregates
 from kdissect.live.counting.slowest import slowest
-from kdissect.live.counting.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot, scaled
 from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.counting.window import Window
@@ -52,6 +52,8 @@ class Meters(Listener):
         self._waiting = Waiting({}, {})
         self._status = BEFORE
         self._folds = PartialAggregates()
+        # One in so many connections is captured: snapshots are scaled by that.
+        self.share = 1
         self._lock = threading.Lock()
         self._taken = self._snapshot(EVERYTHING)
 
@@ -82,7 +84,7 @@ class Meters(Listener):
         if taken.status is self._status and taken.focus == focus:
             # Nothing changes between two ticks.
             return taken
-        taken = self._snapshot(focus)
+        taken = scaled(self._snapshot(focus), self.share)
         self._taken = taken
         return taken
 

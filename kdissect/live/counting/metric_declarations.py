@@ -24,6 +24,17 @@ class Metric(NamedTuple):
         return (self.name + {COUNTER: "_total", INFO: "_info"}.get(self.kind, ""),)
 
 
+# With --sample, all others are multiplied by its factor.
+UNSCALED: Final = frozenset({
+    "kdissect_all_problems", "kdissect_all_shed", "kdissect_group_generation_changes",
+    "kdissect_group_generation", "kdissect_group_lag_records", "kdissect_group_lag_partitions",
+    "kdissect_findings", "kdissect_packets_received", "kdissect_packets_dropped",
+    "kdissect_packets", "kdissect_captured_bytes", "kdissect_problems", "kdissect_mid_streams",
+    "kdissect_shed", "kdissect_shedding_level", "kdissect_backlog_ratio", "kdissect_backlog_bytes",
+    "kdissect_backlog_seconds", "kdissect_last_packet_timestamp_seconds", "kdissect_label_names",
+    "kdissect_label_names_left_out", "kdissect_sample_factor", "process_resident_memory_bytes",
+    "process_cpu_seconds",
+})  # fmt: skip
 METRICS: Final = (
     Metric(
         "kdissect_all_exchanges", COUNTER, (),
@@ -191,6 +202,11 @@ METRICS: Final = (
     ),
     Metric(
         "kdissect_last_packet_timestamp_seconds", GAUGE, (), "when there was a packet last, to 1 s"
+    ),
+    Metric(
+        "kdissect_sample_factor", GAUGE, (),
+        "N with --sample connections=1/N, else 1: what counts of exchanges, messages, topics, "
+        "latencies and connections are multiplied by",
     ),
     Metric("kdissect_label_names", GAUGE, ("label",), "names that have a label of their own"),
     Metric(

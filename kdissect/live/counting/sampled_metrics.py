@@ -19,7 +19,14 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kdissect.live.counting.first_pages import SCRAPER, FirstPages, Scraper
-from kdissect.live.counting.metric_declarations import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
+from kdissect.live.counting.metric_declarations import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    METRICS,
+    UNSCALED,
+    Metric,
+)
 from kdissect.live.counting.samples import Distribution, Samples, Values, empty
 
 
@@ -34,6 +41,7 @@ def build() -> dict[str, str]:
     return {"version": number, "build": "plain" if is_plain else "compiled"}
 
 
+SAMPLE_FACTOR: Final = "kdissect_sample_factor"
 # Read on import: at a scrape this process may have no permission to read the files of kdissect.
 BUILD: Final = build()
 
@@ -43,6 +51,8 @@ class SampledMetrics(Collector):
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        # One in so many connections is captured: counts on pages are scaled by that.
+        self.share = 1
         self._first_pages = FirstPages(time.monotonic())
         # Id and severity of each current finding, where they are computed.
         self.findings: Callable[[], Sequence[tuple[str, str]]] = tuple
@@ -66,7 +76,12 @@ class SampledMetrics(Collector):
             samples = self._begun_at_0(samples, scraper)
         values, distributions, _ = samples
         for metric in METRICS:
-            yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
+            share = 1 if metric.name in UNSCALED else self.share
+            some = [(labels, value * share) for labels, value in values.get(metric.name, [])]
+            if metric.name == SAMPLE_FACTOR:
+                some = [((), self.share)]
+            ranges = [scaled(one, share) for one in distributions.get(metric.name, [])]
+            yield family(metric, some, ranges)
 
     def _begun_at_0(self, samples: Samples, scraper: Scraper) -> Samples:
         """The same with 0 in place of counts that are new to the scraper."""
@@ -87,6 +102,12 @@ class SampledMetrics(Collector):
                 for name, some in distributions.items()
             },
         )
+
+
+def scaled(one: Distribution, share: int) -> Distribution:
+    """A histogram with so many times the values."""
+    counts = [(bound, count * share) for bound, count in one.buckets]
+    return one._replace(buckets=counts, total=one.total * share)
 
 
 def family(metric: Metric, values: Values, distributions: list[Distribution]) -> Family:

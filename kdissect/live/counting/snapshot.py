@@ -107,7 +107,8 @@ class Snapshot(NamedTuple):
     had more rows than are kept, so it is shorter than requested. Lists have the first 100 by each
     of their measures, `slowest` 50: `clients_seen` and `topics_seen` are the total numbers.
     `waiting` requests have no response now, independent of the focus; on `late` connections the
-    oldest is overdue.
+    oldest is overdue. Of one in `share` connections: rates, bytes, errors, `waiting` and `late` are
+    multiplied by that, other values are those of the connections that were captured.
     """
 
     status: Status
@@ -128,3 +129,33 @@ class Snapshot(NamedTuple):
     late: int = 0
     clients_seen: int = 0
     topics_seen: int = 0
+    share: int = 1
+
+
+def scaled(snapshot: Snapshot, share: int) -> Snapshot:
+    """A snapshot of one in `share` connections, with counts and rates as of all."""
+    if share == 1:
+        return snapshot
+    return snapshot._replace(
+        share=share,
+        whole=scaled_timed(snapshot.whole, share),
+        apis=tuple(scaled_timed(one, share) for one in snapshot.apis),
+        clients=tuple(scaled_timed(one, share) for one in snapshot.clients),
+        topics=tuple(scaled_timed(one, share) for one in snapshot.topics),
+        errors=tuple(
+            one._replace(errors=one.errors * share, rate=one.rate * share)
+            for one in snapshot.errors
+        ),
+        packets_rate=snapshot.packets_rate * share,
+        waiting=snapshot.waiting * share,
+        late=snapshot.late * share,
+    )
+
+
+def scaled_timed(timed: Timed, share: int) -> Timed:
+    return timed._replace(
+        rate=timed.rate * share,
+        errors=timed.errors * share,
+        bytes_to_broker=timed.bytes_to_broker * share,
+        bytes_to_client=timed.bytes_to_client * share,
+    )
