@@ -30,5 +30,9 @@ def version_text() -> str:
 
 def require_extra(feature: str, extra: str, module: str) -> None:
     """Exit with one line that names the extra to install when `module` is missing."""
-    if importlib.util.find_spec(module) is None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # a package that it is in
+        spec = None
+    if spec is None:
         raise MissingExtra(feature, extra)

@@ -22,6 +22,7 @@ from kdissect.cli.live_options import (
 )
 from kdissect.cli.program import ANSWERED
 from kdissect.errors import InvalidArgument
+from kdissect.live.otlp_endpoint import endpoint_of
 from kdissect.tables.schemas import DEFAULT_TABLES
 
 
@@ -139,6 +140,12 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     "and are over.",
 )
 @option(
+    "--otlp",
+    group=CAPTURE,
+    metavar="URL",
+    help="Push metrics there, to an OTLP receiver over HTTP, like http://localhost:4318.",
+)
+@option(
     "--webhook",
     group=CAPTURE,
     metavar="URL",
@@ -162,6 +169,7 @@ def command(
     metrics: Address | None,
     user: str | None,
     log_directories: tuple[Path, ...],
+    otlp: str | None,
     webhook: str | None,
     webhook_allow: tuple[str, ...],
     workers: int,
@@ -178,8 +186,14 @@ def command(
         refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
     target = hook_of(webhook, webhook_allow, rest["findings_s"])
     refuse_workers(workers, asked, settings)
-    if metrics is not None:
-        require_extra("--metrics", "live", "prometheus_client")
+    if otlp is not None:
+        otlp = endpoint_of(otlp)
+        require_extra("--otlp", "otel", "opentelemetry.sdk.metrics")
+        require_extra("--otlp", "otel", "opentelemetry.exporter.otlp.proto.http")
+    counting = "--metrics" if metrics is not None else "--otlp"
+    has_metrics = metrics is not None or otlp is not None
+    if has_metrics:
+        require_extra(counting, "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
         from kdissect.cli.live_interfaces import show_interfaces
         from kdissect.sources.network_namespaces import inside
@@ -195,12 +209,13 @@ def command(
     made = Options(tables=chosen, payload=payload, **settings)
     if rotation == Rotation():
         rotation = Rotation(every_s=60)
-    plan = Plan(asked=asked, options=made, rotation=rotation, webhook=target, **rest)
+    plan = Plan(asked=asked, options=made, rotation=rotation, webhook=target, otlp=otlp, **rest)
     share = share_of(plan, workers)
     modules = ["kdissect.cli.live_run"] if workers == 1 else ["kdissect.cli.live_worker"]
     leading = [] if workers == 1 else ["kdissect.cli.live_leader"]
     if metrics is not None:
         leading.append("kdissect.live.metrics_server")
+    if has_metrics:
         modules.append("kdissect.live.counting.metrics")
     judging = modules if workers == 1 else leading
     if rest["findings_s"] is not None:
@@ -208,6 +223,8 @@ def command(
     if rest["findings_s"] is not None and workers > 1:
         modules.append("kdissect.api.shared_window")
         leading.append("kdissect.api.shared_window")
+    if otlp is not None:
+        judging.append("kdissect.live.otlp")
     if target is not None:
         judging.append("kdissect.live.webhook")
     needs = Needs(
@@ -218,7 +235,7 @@ def command(
         if had.seat is not None:
             from kdissect.cli.live_worker import work
 
-            return work(share, had, metrics is not None, workers)
+            return work(share, had, has_metrics, workers)
         if had.workers:
             from kdissect.cli.live_leader import lead
 

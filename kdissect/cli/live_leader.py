@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.live_lines import Lines, tell_begin, tell_files, tell_totals
 from kdissect.cli.live_plan import Plan
-from kdissect.cli.live_run import make_shared_findings, served, versioned
+from kdissect.cli.live_run import make_push, make_shared_findings, served, tell_problem, versioned
 from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import ANSWERED
@@ -51,7 +51,7 @@ class Leader:
         self.crew = Crew(opened.workers)
         self.status: Status | None = None
         self.metrics: SummedMetrics | None = None
-        if opened.bound is not None:
+        if opened.bound is not None or plan.otlp is not None:
             self.metrics = make_sum(len(opened.workers), plan.labels)
             self.metrics.share = plan.asked.share
         self._names = opened.packet_source.names
@@ -59,11 +59,12 @@ class Leader:
         self._findings: Any = None
         self._hooks: list[Any] = []
         if plan.findings_s is not None:
-            self._findings, self._hooks = make_shared_findings(
-                plan, plan.findings_s, len(opened.workers)
-            )
+            self._findings, hooks = make_shared_findings(plan, plan.findings_s, len(opened.workers))
+            self._hooks += hooks
             if self.metrics is not None:
                 self.metrics.findings = self._findings.labels
+        if self.metrics is not None and plan.otlp is not None:
+            self._hooks.append(make_push(self.metrics, plan.otlp, tell_problem))
         self._lines: Lines | None = None
         if plan.has_lines:
             text_of = partial(versioned, findings=self._findings) if plan.is_json else line_of

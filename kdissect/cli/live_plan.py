@@ -37,6 +37,7 @@ class Plan:
     is_json: bool = False
     findings_s: float | None = None
     webhook: Any = None
+    otlp: str | None = None
 
     @property
     def has_lines(self) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kdissect.live.counting.sampled_metrics import SampledMetrics
     from kdissect.live.counting.snapshot import Snapshot
     from kdissect.live.files.rotation import RotatedTables
+    from kdissect.live.otlp import MetricsPush
     from kdissect.live.webhook import Webhook
 
 
@@ -48,12 +49,14 @@ class Parts:
         if plan.findings_s is not None:
             self.findings, hook = make_findings(plan, plan.findings_s)
             self.listeners += [self.findings, *hook]
-        if opened.bound is not None:
+        if opened.bound is not None or plan.otlp is not None:
             self.metrics = make_metrics(plan.labels)
             self.metrics.share = plan.asked.share
             if self.findings is not None:
                 self.metrics.findings = self.findings.labels
             self.listeners.append(self.metrics)
+        if plan.otlp is not None:
+            self.listeners.append(make_push(self.metrics, plan.otlp))
         if plan.has_lines:
             self.listeners += make_lines(plan, self.findings)
         if plan.duration_s is not None:
@@ -141,7 +144,7 @@ def make_findings(plan: Plan, window_s: float) -> tuple[Any, list[Listener]]:
     return LiveFindings(window_s, say, is_waiting=not plan.asked.is_live), list(hooks)
 
 
-def make_shared_findings(plan: Plan, window_s: float, workers: int) -> tuple[Any, list["Webhook"]]:
+def make_shared_findings(plan: Plan, window_s: float, workers: int) -> tuple[Any, list[Any]]:
     """The same of several workers; problems are told on stderr."""
     from kdissect.api.shared_window import SharedFindings
 
@@ -172,6 +175,15 @@ def make_hook(target: Any, fail: Callable[["Problem"], None]) -> "Webhook":
     from kdissect.live.webhook import Webhook
 
     return Webhook(target, fail)
+
+
+def make_push(
+    metrics: "SampledMetrics", endpoint: str, fail: Callable[["Problem"], None] = lambda _: None
+) -> "MetricsPush":
+    """Sender of metrics as OTLP."""
+    from kdissect.live.otlp import MetricsPush
+
+    return MetricsPush(metrics, endpoint, fail)
 
 
 def tell_problem(problem: "Problem") -> None:

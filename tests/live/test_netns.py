@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,11 @@ from kdissect.sources import network_namespaces
 from kdissect.sources.network_namespaces import inside
 from tests.live.crews import INSTALLED, frames_of, send
 from tests.live.replays import CAPTURES
+from tests.live.test_otlp import decoded, points_of
 from tests.sources.namespaces import CABLE, Host
+from tests.spans.test_spans import address_of, receiver
 
+__all__ = ["receiver"]  # a fixture
 NOBODY = 65534
 
 
@@ -61,15 +65,16 @@ def test_sockets_opened_inside_are_of_that_process_and_later_ones_are_not(
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--workers", "2")])
 def test_live_captures_in_the_namespace_of_a_process(
-    cable: tuple[Host, Host], tmp_path: Path, more: tuple[str, ...]
+    cable: tuple[Host, Host], tmp_path: Path, receiver: Any, more: tuple[str, ...]
 ) -> None:
-    """And its metrics are served in its own namespace."""
+    """And its metrics are pushed from its own namespace, of all workers together."""
     client, broker = cable
     frames = frames_of(CAPTURES / "quickstart.pcapng")
     with pod(broker) as process, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)
         words = ["live", "-i", CABLE, "--netns", str(process), "-o", str(tmp_path / "tables")]
+        words += ["--otlp", address_of(receiver)]
         with subprocess.Popen(
             [sys.executable, "-m", "kdissect", *words, *more],
             env={**os.environ, "NOTIFY_SOCKET": manager.getsockname(), "PYTHONPATH": INSTALLED},
@@ -84,6 +89,8 @@ def test_live_captures_in_the_namespace_of_a_process(
             _, said = running.communicate(timeout=60)
     assert running.returncode == 0, said
     assert f"{len(frames)} packets of {CABLE}, 0 dropped" in said
+    (point,) = points_of(decoded(receiver.received[-1][2])["kdissect.packets"])
+    assert point.as_int == len(frames)
 
 
 def hear(manager: socket.socket, word: str) -> None:

@@ -72,6 +72,7 @@ LEFT_OUT = {
     "--follow": "waits for more without an end: see `peers`",
     "--metrics": "a port that others may have: see `peers`",
     "--topic-names-from": "log directories of a broker",
+    "--otlp": "sends metrics over a network",
     "--webhook": "a port that others may have", "--webhook-allow": "hosts of --webhook",
     "--duration": "the end of a file ends it", "--every": "ends by a signal only",
     "--serve": "ends by a signal only", "--serve-port": "a port that others may have",

@@ -4,10 +4,10 @@ import threading
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -23,6 +23,7 @@ from kdissect.live.counting.metric_declarations import (
     COUNTER,
     GAUGE,
     HISTOGRAM,
+    INFO,
     METRICS,
     UNSCALED,
     Metric,
@@ -44,6 +45,14 @@ def build() -> dict[str, str]:
 SAMPLE_FACTOR: Final = "kdissect_sample_factor"
 # Read on import: at a scrape this process may have no permission to read the files of kdissect.
 BUILD: Final = build()
+
+
+class Current(NamedTuple):
+    """A metric with its values, or with its histograms."""
+
+    metric: Metric
+    values: Values
+    distributions: list[Distribution]
 
 
 class SampledMetrics(Collector):
@@ -74,6 +83,14 @@ class SampledMetrics(Collector):
         scraper = SCRAPER.get()
         if scraper is not None:
             samples = self._begun_at_0(samples, scraper)
+        for one in self._current(samples):
+            yield family(*one)
+
+    def current(self) -> list[Current]:
+        """All metrics but the build's, with their current values."""
+        return [one for one in self._current(self.samples()) if one.metric.kind != INFO]
+
+    def _current(self, samples: Samples) -> Iterator[Current]:
         values, distributions, _ = samples
         for metric in METRICS:
             share = 1 if metric.name in UNSCALED else self.share
@@ -81,7 +98,7 @@ class SampledMetrics(Collector):
             if metric.name == SAMPLE_FACTOR:
                 some = [((), self.share)]
             ranges = [scaled(one, share) for one in distributions.get(metric.name, [])]
-            yield family(metric, some, ranges)
+            yield Current(metric, some, ranges)
 
     def _begun_at_0(self, samples: Samples, scraper: Scraper) -> Samples:
         """The same with 0 in place of counts that are new to the scraper."""
