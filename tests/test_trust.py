@@ -150,7 +150,7 @@ IN_SQL = {
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
     "rules/executor.py": {
         "_selection(table, chosen)", "name", "select", "source", "table",
-        "whole_query(name, window_ms)",
+        "whole_query(name)",
     },
     "slicing/ranges.py": {
         "BEGINNINGS", "IN_FLIGHT", "IS_TLS", "NAMING_APIS", "START_APIS", "_LIST",

@@ -20,7 +20,15 @@ from sqlglot.optimizer.scope import traverse_scope
 from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
-from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, PLANS, READS, stored_columns
+from kdissect.rules.compiled_sql import (
+    COLUMNS,
+    DIRECTORY,
+    PLANS,
+    READS,
+    SHARING,
+    both,
+    stored_columns,
+)
 from kdissect.rules.evidence import EVIDENCE, expression
 from kdissect.rules.page_evidence import PAGE_EVIDENCE
 from kdissect.rules.plans.evaluator import Plan
@@ -68,12 +76,17 @@ def plans_text(answers: "dict[str, ir.Table]") -> str:
 
 
 def reads_text(plans: dict[str, Any], needed: dict[str, list[str]]) -> str:
-    """The reads of each plan, a plan a line: of values, of columns by relation, and others."""
+    """The reads of each plan, and of two that share, a line each.
+
+    Those of values, of columns by relation, and others.
+    """
     tables = KeptRelations(KeptTables(needed))
     plan = Plan(plans["nodes"], tables.relation)
+    roots = dict(plans["roots"])
+    roots |= {both(one, other): roots[one] + roots[other] for one, other in SHARING.items()}
     lines = [
-        f"{json.dumps(name)}:{json.dumps(reads_of(plan, roots), separators=(',', ':'))}"
-        for name, roots in plans["roots"].items()
+        f"{json.dumps(name)}:{json.dumps(reads_of(plan, of), separators=(',', ':'))}"
+        for name, of in roots.items()
     ]
     return "{" + ",\n".join(lines) + "}\n"
 

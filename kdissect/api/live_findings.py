@@ -18,7 +18,7 @@ from kdissect.api.summary_pass import TABLES_OF_RULES, SummaryPage
 from kdissect.capture.packet import SECOND_NS
 from kdissect.errors import Problem
 from kdissect.live.listener import Listener, LiveCapture, Status
-from kdissect.rules.compiled_sql import WINDOW_MS, columns_needed, plans
+from kdissect.rules.compiled_sql import columns_needed, plans
 from kdissect.rules.finding import Finding
 
 # Rows of all tables, of some 500 bytes each with all columns.
@@ -30,7 +30,7 @@ MOST_S: Final = 30.0
 IN_MEMORY: Final = 1 << 62  # bytes of a page that is not to use files: the rows are bounded
 EVENTS: Final = 1_000  # that were not taken
 # Read on import, as a process without privileges may not be permitted to read them later.
-PRELOADED: Final = (columns_needed(), plans(WINDOW_MS))
+PRELOADED: Final = (columns_needed(), plans())
 Answer = tuple[int, list[Finding] | Exception]
 
 

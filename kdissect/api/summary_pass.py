@@ -15,7 +15,7 @@ from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputError
 from kdissect.pipeline import Options
-from kdissect.rules.compiled_sql import WINDOW_MS, columns_needed
+from kdissect.rules.compiled_sql import columns_needed
 from kdissect.rules.context import Context
 from kdissect.rules.engine import judge
 from kdissect.rules.finding import Finding
@@ -86,23 +86,29 @@ class SummaryPage:
         return self._used(seen, names, judge) if names else judge(seen)
 
     def for_pages(
-        self, summary: Summary, window_ms: int, use: Callable[[Context], T], is_all: bool = False
-    ) -> T:
-        """The result of `use` on what pages draw beside findings, in time bins of `window_ms`."""
-        seen = Context(summary, self.signs)
-        names = drawn(seen, self.kept.rows, is_all) if summary.totals.exchanges else []
-        return self._used(seen, names, use, window_ms) if names else use(seen)
+        self, summary: Summary, use: Callable[[Context], T], is_all: bool = False
+    ) -> tuple[list[Finding], T]:
+        """Findings, and the result of `use` on what pages draw beside them.
 
-    def _used(
-        self, seen: Context, names: list[str], use: Callable[[Context], T],
-        window_ms: int = WINDOW_MS,
-    ) -> T:  # fmt: skip
+        One set of queries answers both.
+        """
+        seen = Context(summary, self.signs)
+        asked = wanted(seen, is_all)
+        beside = drawn(seen, is_all) if summary.totals.exchanges else []
+
+        def both(found: Context) -> tuple[list[Finding], T]:
+            return judge(found.of(asked)), use(found.of(beside))
+
+        names = [*asked, *beside]
+        return self._used(seen, names, both) if names else both(seen)
+
+    def _used(self, seen: Context, names: list[str], use: Callable[[Context], T]) -> T:
         from kdissect.rules.planned import evidence
 
         if self.trouble:
             return use(replace(seen, failures=dict.fromkeys(names, self.trouble)))
         try:
-            with evidence(self.kept, names, window_ms) as found:
+            with evidence(self.kept, names) as found:
                 return use(
                     replace(
                         seen, evidence=found.rows, failures=found.failures,

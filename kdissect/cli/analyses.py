@@ -14,6 +14,7 @@ from kdissect.analysis.time_expressions import UNITS
 from kdissect.api.engine_choice import DUCKDB, ENGINES, LIMIT
 from kdissect.cli import options as shared
 from kdissect.cli.completing import completed_list
+from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import ENGINE as ENGINE_GROUP
 from kdissect.cli.help import ROWS, Choice, Command, option
@@ -64,20 +65,6 @@ MASTER: Final = option(
     help="For Spark: local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect.  [default: "
     "local[*]]",
 )
-
-
-def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
-    """Read ``10s``, ``500ms``, ``1.5h`` as nanoseconds (a click callback)."""
-    if text is None:
-        return None
-    number = text.rstrip("nusmhd")
-    try:
-        nanoseconds = round(float(number) * UNITS[text[len(number) :]])
-    except (KeyError, ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is no time; write it like 10s, 500ms, 1h") from None
-    if nanoseconds <= 0:
-        raise click.BadParameter(f"{text!r} is not positive")
-    return nanoseconds
 
 
 def columns_named(ctx: click.Context, param: click.Parameter, text: str | None) -> list[str] | None:

@@ -10,9 +10,9 @@ import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
-from kdissect.cli.analyses import duration
 from kdissect.cli.anonymizing import anonymizing
 from kdissect.cli.documents import print_document
+from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import check_free, destination

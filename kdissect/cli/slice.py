@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kdissect.cli import options
-from kdissect.cli.analyses import duration
 from kdissect.cli.documents import print_document
+from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import Choice, Command
 from kdissect.cli.output import check_free, destination

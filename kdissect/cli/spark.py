@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kdissect.cli import options
-from kdissect.cli.analyses import duration
+from kdissect.cli.durations import duration
 from kdissect.cli.help import Command, Group
 from kdissect.cli.program import ANSWERED, FAILED
 from kdissect.cli.repeating import until_signal

@@ -9,12 +9,15 @@ from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.analysis.summary.counters import ExchangeColumns
 from kdissect.analysis.summary.summary import Summary
 from kdissect.report.axis import MS, Axis, axis_of
+from kdissect.report.columns import CLIENTS, ENDS, KEPT, TOPICS
 from kdissect.report.connections import SHOWN, TEXTS, Connections
 from kdissect.report.edges import Pairs
 from kdissect.report.ends import Ends
 from kdissect.report.evidence import EXAMINED, evidence_of
 from kdissect.report.happenings import Happenings
 from kdissect.report.heat import EVERY, HeatMap, part_values
+from kdissect.report.lag import COLUMNS as OF_LAG
+from kdissect.report.lag import OFFSETS, Lag
 from kdissect.report.losses import Losses
 from kdissect.report.partitions import Partitions
 from kdissect.report.rows import Exchanges, shown
@@ -44,20 +47,21 @@ class Scan:
 
     def __init__(self, kept: KeptTables, summary: Summary) -> None:
         self.kept = kept
-        self.ends = Ends(kept.rows_of("connections"))
-        self.topics = topics_of_exchanges(kept.rows_of("partitions"))
+        self.ends = Ends(kept.rows_of("connections", ENDS))
+        self.topics = topics_of_exchanges(kept.rows_of("partitions", TOPICS))
         first, last = span(summary)
         self.axis = axis_of(first, last)
         self.timeline = Timeline(self.axis)
         self.losses = Losses(self.axis)
         self.connections = Connections()
         self.partitions = Partitions()
+        self.lag = Lag(self.axis, kept.rows_of("connections", CLIENTS))
         self.heat = HeatMap(axis_of(first, last, HEAT_BINS), self._mapped(summary))
         self.pairs = {name: Pairs() for name in OF_EDGES}
 
     def run(self, evidence: Sequence[Any]) -> None:
         """Scan all tables; `evidence` looks at each batch, too."""
-        for batch in self.kept.rows_of("connections"):
+        for batch in self.kept.rows_of("connections", KEPT["connections"]):
             self.connections.add(batch)
         for batch in self.kept.rows_of("problems"):
             self.losses.add(batch)
@@ -65,13 +69,18 @@ class Scan:
             self._add(rows)
             for one in evidence:
                 one.add(rows)
-        for batch in self.kept.rows_of("partitions"):
+        for batch in self.kept.rows_of("partitions", KEPT["partitions"]):
             if batch.num_rows:
                 self.partitions.add(batch)
+        if self.lag.is_worth:
+            for table, columns in OFFSETS.items():
+                offsets = self.kept.rows_of(table, columns)
+                once, again = (self.kept.rows_of("exchanges", OF_LAG) for _ in range(2))
+                self.lag.add_rows(table, offsets, once, again)
 
     def exchanges(self) -> Iterator[Exchanges]:
         """The kept exchanges, a batch at a time."""
-        for batch in self.kept.rows_of("exchanges"):
+        for batch in self.kept.rows_of("exchanges", KEPT["exchanges"]):
             if batch.num_rows:
                 yield Exchanges(batch, self.ends)
 
@@ -80,13 +89,14 @@ class Scan:
             EVERY: [],
             "api": [row.api for row in summary.apis[:MAPPED] if row.api_key >= 0],
             "client": [row.client_id for row in summary.clients[:MAPPED]],
-            "broker": self.ends.brokers[1 : MAPPED + 1],
+            "broker": self.ends.largest(MAPPED),
             "topic": [row.topic for row in summary.topics[:MAPPED]],
         }
 
     def _add(self, rows: Exchanges) -> None:
         self.timeline.add(rows.batch, rows.starts)
         self.partitions.add_exchanges(rows)
+        self.lag.add_exchanges(rows.batch)
         columns = ExchangeColumns(rows.batch)
         parts = part_values(rows.batch, columns.latency >= 0)
         self.heat.add(EVERY, np.zeros(len(rows.starts), np.int64), rows.starts, parts)
@@ -136,6 +146,7 @@ def page_data(
     scan = Scan(kept, summary)
     evidence = evidence_of(findings)
     scan.run(evidence)
+    lag = scan.lag.lines()
     sequences = sequences_of(evidence)
     for rows in scan.exchanges() if sequences else ():
         for one in sequences:
@@ -151,12 +162,14 @@ def page_data(
         "time": {**axis_data(scan.axis), **scan.timeline.data(),
                  "problems": scan.losses.counts.tolist()},
         "bands": happened.bands,
-        "lag": happened.lag,
+        "lag": lag,
         "heat": {**axis_data(scan.heat.axis), "maps": scan.heat.data()},
         "evidence": [{"total": one.total, "rows": list(map(shown, one.rows))} for one in evidence],
         "sequences": [one.data() for one in sequences],
         "tables": tables_of(scan, document, happened),
-        "folded": [*folded(scan, document, findings), *not_drawn(happened)],
+        "folded": [
+            *folded(scan, document, findings), *folded_lag(scan.lag), *not_drawn(happened),
+        ],
     }  # fmt: skip
 
 
@@ -219,13 +232,22 @@ def folded(scan: Scan, document: dict[str, Any], findings: Sequence[Finding]) ->
         yield f"{counted(scan.topics.left_out, 'row')} of partitions are in no topic's heat map"
 
 
+def folded_lag(lag: Lag) -> Iterator[str]:
+    """Sentences about the lag that is not on the page."""
+    if lag.groups_left_out:
+        yield f"{counted(lag.groups_left_out, 'group')} with less lag are not drawn"
+    if lag.shift:
+        width = (lag.axis.width_ns << lag.shift) // MS
+        yield f"lag is drawn in steps of {width} ms, as it is at the end of each"
+    if lag.partitions_left_out:
+        yield f"lag does not include {counted(lag.partitions_left_out, 'partition')} seen later"
+    if lag.rows_left_out:
+        yield f"lag does not include {counted(lag.rows_left_out, 'row')} of partitions"
+
+
 def not_drawn(happened: Happenings) -> Iterator[str]:
-    """Sentences about rebalances, failovers and lag that are not on the page."""
+    """Sentences about rebalances and failovers that are not on the page."""
     for kind in happened.more:
         yield f"only the first {ROWS} {kind}s are in the table; the plots show the times of all"
-    if happened.groups_left_out:
-        yield f"{counted(happened.groups_left_out, 'group')} with less lag are not drawn"
-    if happened.is_lag_unasked:
-        yield "the lag of groups is not drawn: none is far behind; `--all` draws it"
     for reason in happened.trouble:
         yield f"not complete: {reason}"

@@ -42,6 +42,7 @@ LISTS: Final = ("findings", "evidence", "sequences", "bands")
 ALONE: Final = "alone"  # in the data of a page with one plot
 RENEWED: Final = "renewed"  # in the data of a served page
 SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences about what was cut
+PLAIN: Final = frozenset({int, float, bool, type(None)})  # types without texts
 # In a script element only "<" could end the data; the others are for old parsers.
 UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
@@ -81,34 +82,51 @@ def policy(scripts: list[str], style: str, is_served: bool = False) -> str:
 def fitting(content: dict[str, Any]) -> str:
     """The data as JSON for a script element, with shorter lists where it would be too large."""
     alone = content.get(ALONE)
-    content = _safe(content)
+    content = _Safe().of(content)
     if alone is not None:
         content[ALONE] = alone  # the caller's own option, of any length
     if "heat" in content:
         content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
     lists = {f"rows of {one['title']}": one["rows"] for one in content["tables"]}
     lists |= {name: content[name] for name in LISTS if name in content}
-    # Each list is measured once, and halved until all fit.
-    sizes = {name: len(embedded(rows)) for name, rows in lists.items()}
+    # Each list is written once, and halved until all fit.
+    written = {name: embedded(rows) for name, rows in lists.items()}
     whole = {name: len(rows) for name, rows in lists.items()}
     for one in content["tables"]:
         one["all_rows"] = len(one["rows"])
-    room = (
-        DATA_LIMIT - SPARE - len(embedded({**content, "tables": [], **{key: [] for key in LISTS}}))
-    )
-    while sum(sizes.values()) > room:
+    rest = {name: value for name, value in content.items() if name not in ("tables", *LISTS)}
+    room = DATA_LIMIT - SPARE - len(embedded(rest))
+    while sum(map(len, written.values())) > room:
         longer = [name for name, rows in lists.items() if len(rows) > 1]
         if not longer:
             break
-        largest = max(longer, key=sizes.__getitem__)
+        largest = max(longer, key=lambda name: len(written[name]))
         del lists[largest][len(lists[largest]) // 2 :]
-        sizes[largest] = len(embedded(lists[largest]))
-    content["folded"] += [
+        written[largest] = embedded(lists[largest])
+    rest["folded"] += [
         f"only the first {len(rows)} of {whole[name]} {name} are here"
         for name, rows in lists.items()
         if len(rows) < whole[name]
     ]
-    return embedded(content)
+    pieces = {name: embedded(value) for name, value in rest.items()}
+    pieces |= {name: written[name] for name in LISTS if name in content}
+    pieces["tables"] = "[{}]".format(",".join(
+        joined({
+            name: written[f"rows of {one['title']}"] if name == "rows" else embedded(value)
+            for name, value in one.items()
+        })
+        for one in content["tables"]
+    ))  # fmt: skip
+    return joined({name: pieces[name] for name in content})
+
+
+def joined(pieces: dict[str, str]) -> str:
+    """An object of values that are JSON already.
+
+    >>> joined({"a": "1", "b": "[]"})
+    '{"a":1,"b":[]}'
+    """
+    return "{" + ",".join(f"{embedded(name)}:{text}" for name, text in pieces.items()) + "}"
 
 
 def embedded(value: Any) -> str:
@@ -135,19 +153,32 @@ def _fitting_maps(maps: list[dict[str, Any]], said: list[str]) -> Iterator[dict[
         said.append(f"{dropped} heat maps of single names left out: they would make the page large")
 
 
-def _safe(value: Any, most: int = NAME_LENGTH) -> Any:
-    """A value with all texts cut, and escaped so that they cannot mislead readers."""
-    if isinstance(value, str):
-        return escaped(cut(value, most))
-    if isinstance(value, dict):
-        return {
-            _safe(name): _safe(one, SENTENCE_LENGTH if name in _SENTENCES else most)
-            for name, one in value.items()
-        }
-    if isinstance(value, list | tuple):
-        # Cells of heat maps and time bins are many, and no texts.
-        return value if set(map(type, value)) == {int} else [_safe(one, most) for one in value]
-    return value
+class _Safe:
+    """Values with all texts cut, and escaped so that they cannot mislead readers."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], str] = {}  # names come again and again
+
+    def of(self, value: Any, most: int = NAME_LENGTH) -> Any:
+        """The value."""
+        if isinstance(value, str):
+            return self._text(value, most)
+        if isinstance(value, dict):
+            return {
+                self._text(name, NAME_LENGTH): one if type(one) in PLAIN
+                else self.of(one, SENTENCE_LENGTH if name in _SENTENCES else most)
+                for name, one in value.items()
+            }  # fmt: skip
+        if isinstance(value, list | tuple):
+            # Cells of heat maps and time bins are many, and no texts.
+            return [one if type(one) in PLAIN else self.of(one, most) for one in value]
+        return value
+
+    def _text(self, text: str, most: int) -> str:
+        found = self._known.get((text, most))
+        if found is None:
+            found = self._known[text, most] = escaped(cut(text, most))
+        return found
 
 
 _SENTENCES: Final = ("text", "next", "command", "meaning", "folded")

@@ -24,11 +24,11 @@ class Pairs:
         latency: Ints, failed: Ints, size: Ints,
     ) -> None:  # fmt: skip
         """Count rows by the names at their places in `left` and `right`."""
-        pairs = left_places * len(right) + right_places
-        known: dict[int, int] = {}
-        places = [known.setdefault(pair, len(known)) for pair in pairs.tolist()]
-        names = [key_of(left[pair // len(right)], right[pair % len(right)]) for pair in known]
-        self._largest.add(names, np.array(places, np.int64), latency, failed, size)
+        pairs, places = np.unique(left_places * len(right) + right_places, return_inverse=True)
+        names = [
+            key_of(left[pair // len(right)], right[pair % len(right)]) for pair in pairs.tolist()
+        ]
+        self._largest.add(names, places.reshape(-1), latency, failed, size)
 
     def rows(self) -> list[dict[str, Any]]:
         """The pairs, those with the most exchanges first."""

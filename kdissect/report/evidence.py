@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.report.rows import Exchanges
 from kdissect.rules.finding import Finding
 
@@ -39,7 +38,7 @@ class Evidence:
         ranks = rows.latency[places]
         if self.finding.packet is not None:
             for packet in ("request_packet", "response_packet"):
-                numbers = integers(rows.batch, packet, -1)[places]
+                numbers = rows.numbers(packet)[places]
                 ranks = np.where(numbers == self.finding.packet, OF_PACKET, ranks)
         for place in places[np.argsort(-ranks, kind="stable")[:LISTED]].tolist():
             rank = int(ranks[np.searchsorted(places, place)])

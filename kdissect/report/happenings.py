@@ -1,6 +1,6 @@
-"""Rebalances, failovers and the lag of groups on the time axis of a page."""
+"""Rebalances and failovers on the time axis of a page."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -8,12 +8,10 @@ import numpy as np
 from kdissect.report.axis import MS, Axis
 from kdissect.rules.context import Context
 from kdissect.rules.evidence_rows import ROWS, Row, in_ns
-from kdissect.rules.preconditions import LAG, PAGE_GATES
 from kdissect.text.human import time
 
 NAMED: Final = 3  # names that a band says, of those that begin in its first bin
 NAME_LENGTH: Final = 80
-GROUPS: Final = 10  # with a line of their own
 
 
 class Happening(NamedTuple):
@@ -61,9 +59,6 @@ class Happenings:
         self.more = [
             kind.kind for kind in KINDS if len(seen.evidence.get(kind.evidence, ())) > ROWS
         ]
-        self.lag, self.groups_left_out = lag_of(seen.every(LAG), axis)
-        self.is_lag_unasked = LAG not in seen.evidence and LAG not in seen.failures
-        self.is_lag_unasked &= PAGE_GATES[LAG](seen)
         self.trouble = [f"{name.replace('_', ' ')}: {why}" for name, why in seen.failures.items()]
         self.trouble += [f"{name.replace('_', ' ')}: only the first" for name in seen.unread]
 
@@ -98,48 +93,6 @@ def runs(flags: "np.ndarray[Any, Any]") -> Iterator[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
     for first, after in edges.reshape(-1, 2).tolist():
         yield first, after - 1
-
-
-def lag_of(rows: Iterable[Row], axis: Axis) -> tuple[list[dict[str, Any]], int]:
-    """Lag by bin of the groups that are furthest behind, null before it is known; others' number.
-
-    One group is held at a time: rows come by group.
-    """
-    found: list[tuple[int, int, str, list[int | None]]] = []
-    groups = 0
-    for name, own in by_group(rows):
-        # Equal ones in their order.
-        groups += 1
-        values = values_of(own, axis)
-        found.append((max((value or 0 for value in values), default=0), -groups, name, values))
-        found.sort(reverse=True)
-        del found[GROUPS:]
-    return [{"name": name, "values": values} for *_, name, values in found], groups - len(found)
-
-
-def by_group(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each group; they come in order of groups, and are at most a bin each."""
-    name: object = None
-    own: list[Row] = []
-    for row in rows:
-        if own and row["group_id"] != name:
-            yield str(name), own
-            own = []
-        name = row["group_id"]
-        own.append(row)
-    if own:
-        yield str(name), own
-
-
-def values_of(rows: Iterable[Row], axis: Axis) -> list[int | None]:
-    """The running sum of the changes, by bin."""
-    change, known = np.zeros(axis.count, np.int64), np.zeros(axis.count, np.int64)
-    for row in rows:
-        place = axis.place(in_ns(row["bin"]) or 0)
-        change[place] += row["change"]
-        known[place] += row["partitions"]
-    lags, is_known = np.cumsum(change).tolist(), (np.cumsum(known) > 0).tolist()
-    return [lag if seen else None for lag, seen in zip(lags, is_known, strict=True)]
 
 
 def shown(row: Row) -> dict[str, Any]:

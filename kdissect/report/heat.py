@@ -18,7 +18,7 @@ PARTS: Final = {
 }  # fmt: skip
 EVERY: Final = "all"
 OTHERS: Final = 0  # the number of all names that are not among the largest
-WAITING: Final = 1 << 18
+WAITING: Final = 1 << 16  # cells that wait to be merged
 
 
 class HeatMap:
@@ -57,16 +57,17 @@ class HeatMap:
         """A map for each name that occurs: its parts, each as time bin, latency bin, count, …"""
         self._merge()
         rows, times = np.divmod(self._cells, self.axis.count)
-        rows, latencies = np.divmod(rows, LATENCY_BINS)
-        groups, parts = np.divmod(rows, len(PARTS))
+        parts, latencies = np.divmod(rows, LATENCY_BINS)  # of all groups, ascending
+        flat = np.stack([times, latencies, self._counts], axis=1)
         found = []
         for group, by, name in self._groups():
-            cells = {}
-            for part, word in enumerate(PARTS):
-                chosen = np.flatnonzero((groups == group) & (parts == part))
-                flat = np.stack([times[chosen], latencies[chosen], self._counts[chosen]], axis=1)
-                if len(chosen):
-                    cells[word] = flat.ravel().tolist()
+            first = group * len(PARTS)
+            ends = np.searchsorted(parts, np.arange(first, first + len(PARTS) + 1)).tolist()
+            cells = {
+                word: flat[begin:end].ravel().tolist()
+                for word, begin, end in zip(PARTS, ends[:-1], ends[1:], strict=True)
+                if begin < end
+            }
             if cells:
                 found.append({"by": by, "name": name, "cells": cells})
         return found
@@ -74,10 +75,11 @@ class HeatMap:
     def _merge(self) -> None:
         if not self._waiting:
             return
-        cells = np.concatenate([self._cells, *self._waiting])
-        ones = np.ones(len(cells) - len(self._cells), np.int64)
-        self._cells, self._counts = counted(cells, np.concatenate([self._counts, ones]))
+        cells, counts = counted(np.concatenate(self._waiting), None)
         self._waiting = []
+        self._cells, self._counts = counted(
+            np.concatenate([self._cells, cells]), np.concatenate([self._counts, counts])
+        )
 
     def _firsts(self) -> Iterator[int]:
         first = 0

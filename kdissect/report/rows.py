@@ -32,6 +32,13 @@ class Exchanges:
         self.starts = _first_of(times)
         self.ends = _first_of(times[::-1])
         self.latency = integers(batch, "latency_ns", -1)
+        self._read: dict[str, Ints] = {}
+
+    def numbers(self, column: str) -> Ints:
+        """An integer column, -1 for nulls, read once."""
+        if column not in self._read:
+            self._read[column] = integers(self.batch, column, -1)
+        return self._read[column]
 
     def named(self, column: str, words: frozenset[str]) -> "np.ndarray[Any, Any]":
         """Mask of the rows with one of the names in a column."""
@@ -42,16 +49,15 @@ class Exchanges:
 
     def row(self, place: int) -> dict[str, Any]:
         """One row for the page; times in ns since 1970."""
-        one = self.batch.slice(place, 1)
         found: dict[str, Any] = {
             "start_ns": int(self.starts[place]), "end_ns": int(self.ends[place]),
         }  # fmt: skip
         for column in (*PARTS, *NUMBERS, "response_start"):
-            value = int(integers(one, column, -1)[0])
+            value = int(self.numbers(column)[place])
             found[column] = None if value < 0 else value
         for column, (names, places) in self.names.items():
             found[column] = names[places[place]]
-        found["outcome"] = one.column("outcome").to_pylist()[0] or ""
+        found["outcome"] = self.batch.column("outcome")[place].as_py() or ""
         return found
 
 

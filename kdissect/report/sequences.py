@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.report.evidence import Evidence
 from kdissect.report.rows import Exchanges, shown
 
@@ -39,11 +38,11 @@ class Sequence:
         mask = (rows.ends >= self.first_ns) & (rows.starts <= self.last_ns)
         if not mask.any():
             return
-        chosen = np.isin(integers(rows.batch, "connection_id", -1), self.connections)
+        chosen = np.isin(rows.numbers("connection_id"), self.connections)
         if self.group:
             chosen |= rows.named("group_id", self.group)
         if self.has_followers:
-            chosen |= integers(rows.batch, "replica_id", -1) >= 0
+            chosen |= rows.numbers("replica_id") >= 0
         places = np.flatnonzero(mask & chosen)
         self.total += len(places)
         for place in places.tolist():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.summary.summary import Summary
 from kdissect.api.reading import run_over
@@ -11,10 +11,9 @@ from kdissect.api.summary_data import summary_data
 from kdissect.api.summary_pass import SummaryPage, tables_of
 from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
-from kdissect.dataset.days import Day, DayRun
 from kdissect.errors import OutputExists, cannot_write
 from kdissect.pipeline import Options
-from kdissect.report.axis import MS, axis_of
+from kdissect.report.axis import axis_of
 from kdissect.report.build import page_data, span
 from kdissect.report.columns import KEPT
 from kdissect.report.document import page
@@ -22,6 +21,10 @@ from kdissect.report.happenings import Happenings
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
 from kdissect.tables.pseudonyms import Pseudonyms
+from kdissect.tables.unused_memory import give_back
+
+if TYPE_CHECKING:
+    from kdissect.dataset.days import Day, DayRun
 
 ANONYMOUS: Final = "capture"  # in place of names of files
 
@@ -75,7 +78,7 @@ def gather(
     jobs: int = 0,
     pool: WorkerPool | None = None,
     reading: dict[str, Any] | None = None,
-    day: Day | None = None,
+    day: "Day | None" = None,
 ) -> Gathered:
     """The data of a page about captures or datasets, in one pass.
 
@@ -87,20 +90,25 @@ def gather(
         title, files, words = ANONYMOUS, [ANONYMOUS], []
     options = Options(**(reading or {}), tables=tables_of(has_findings=True), jobs=jobs)
     with SummaryPage(more=KEPT) as kept:
-        run = run_over(source, options, pool) if day is None else DayRun(day, options)
+        run = run_over(source, options, pool) if day is None else day_run(day, options)
         kept.add_all(run if pseudonyms is None else pseudonyms.batches(run))
         summary = kept.summary(asdict(run.balance))
         del run  # the engine needs the room
-        found = kept.findings(summary, asks_all)
-        document = summary_data(summary, found, files, words)
         axis = axis_of(*span(summary))
-        happened = kept.for_pages(
-            summary, axis.width_ns // MS, lambda seen: Happenings(seen, axis), asks_all
-        )
+        found, happened = kept.for_pages(summary, lambda seen: Happenings(seen, axis), asks_all)
+        give_back()  # columns of queries
+        document = summary_data(summary, found, files, words)
         content = page_data(kept.kept, summary, found, document, happened)
         if kept.trouble:
             content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
     return Gathered(title, content, summary, found)
+
+
+def day_run(day: "Day", options: Options) -> "DayRun":
+    """The rows of a day; pages of captures need no reader of Parquet."""
+    from kdissect.dataset.days import DayRun
+
+    return DayRun(day, options)
 
 
 def write_report(

@@ -15,8 +15,8 @@ COLUMNS: Final = "columns.json"
 PLANS: Final = "plans.json"
 READS: Final = "reads.json"
 LIMITED: Final = f" LIMIT {ROWS + 1}\n)\n"  # the end of every query
-# In printed queries and plans: the width of the time bins of a page in ms, replaced when read.
-WINDOW_MS: Final = 999_999_937
+# Evidence of findings → that of pages by the same question, which shares most of its plan.
+SHARING: Final = {"failovers": "failover_times", "rebalances": "rebalance_times"}
 NS: Final = "_ns"  # suffix of the nanosecond column beside each time
 
 
@@ -25,36 +25,37 @@ def names() -> list[str]:
     return sorted(path.stem for path in DIRECTORY.glob("*.sql"))
 
 
-def query(name: str, window_ms: int = WINDOW_MS) -> str:
-    """The SQL of that name; `window_ms` is the width of a page's time bins."""
-    text = (DIRECTORY / f"{name}.sql").read_text(encoding="utf-8")
-    return in_windows(text, window_ms)
+def query(name: str) -> str:
+    """The SQL of that name."""
+    return (DIRECTORY / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def whole_query(name: str, window_ms: int = WINDOW_MS) -> str:
+def whole_query(name: str) -> str:
     """The same without its limit."""
-    text = query(name, window_ms)
+    text = query(name)
     if not text.endswith(LIMITED):
         raise ValueError(f"{name}.sql has no limit")
     return text.removesuffix(LIMITED) + "\n)\n"
 
 
-def plans(window_ms: int = WINDOW_MS) -> tuple[dict[str, list[int]], list[list[Any]]]:
+def plans() -> tuple[dict[str, list[int]], list[list[Any]]]:
     """Name → the node of its rows, and of all rows; and the nodes of the plans."""
-    text = (DIRECTORY / PLANS).read_text(encoding="utf-8")
-    found = json.loads(in_windows(text, window_ms))
+    found = json.loads((DIRECTORY / PLANS).read_text(encoding="utf-8"))
     return found["roots"], found["nodes"]
 
 
-def in_windows(text: str, window_ms: int) -> str:
-    """A printed query or plan with time bins of this width."""
-    return text.replace(str(WINDOW_MS), str(window_ms))
-
-
 def reads() -> dict[str, dict[Hashable, int]]:
-    """Name → how often its plan reads each value, column and order of rows."""
+    """Name → how often its plan reads each value, column and order of rows.
+
+    Plans that share have another entry for both, see `both`.
+    """
     text = (DIRECTORY / READS).read_text(encoding="utf-8")
     return {name: _keys_of(*kinds) for name, kinds in json.loads(text).items()}
+
+
+def both(name: str, other: str) -> str:
+    """The name of the reads of two plans, one after the other."""
+    return f"{name}+{other}"
 
 
 def _keys_of(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kdissect.analysis.brokers import PEER
@@ -33,6 +33,17 @@ class Context:
     more: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
     unread: Collection[str] = ()
     cut: set[str] = field(default_factory=set)
+
+    def of(self, names: Collection[str]) -> "Context":
+        """The same with these evidences only."""
+        return replace(
+            self,
+            evidence={name: rows for name, rows in self.evidence.items() if name in names},
+            failures={name: why for name, why in self.failures.items() if name in names},
+            more={name: every for name, every in self.more.items() if name in names},
+            unread=[name for name in self.unread if name in names],
+            cut=set(),
+        )
 
     def rows(self, name: str) -> Rows:
         """The rows of an evidence, at most ROWS; none when it was not queried."""

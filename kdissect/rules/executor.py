@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kdissect.rules.compiled_sql import WINDOW_MS, query, whole_query
+from kdissect.rules.compiled_sql import query, whole_query
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
@@ -41,9 +41,8 @@ class Answers(NamedTuple):
 
 @contextmanager
 def answers(
-    directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str],
-    window_ms: int = WINDOW_MS,
-) -> Iterator[Answers]:  # fmt: skip
+    directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
+) -> Iterator[Answers]:
     """Results of the generated queries over `directory`, which has a file for each table."""
     found = Answers({}, {}, {}, set())
     with PlainPaths() as paths, ExitStack() as opened:
@@ -56,20 +55,20 @@ def answers(
                     source = parquet_files([files[table]])
                     select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
                     connection.execute(f"CREATE VIEW {table} AS {select}")
-                left = [name for name in left if not _ask(connection, name, found, window_ms)]
+                left = [name for name in left if not _ask(connection, name, found)]
         yield found
 
 
-def _ask(connection: "DuckDBPyConnection", name: str, found: Answers, window_ms: int) -> bool:
+def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
     """Keep the rows of an evidence, or why there are none; false when they took too much memory."""
     try:
-        found.rows[name] = list(_rows(connection, query(name, window_ms), is_shortened=True))
+        found.rows[name] = list(_rows(connection, query(name), is_shortened=True))
     except engine_failures() as error:
         found.failures[name] = reason_of(error)
         return not lacks_memory(error)
     found.failures.pop(name, None)
     if len(found.rows[name]) > ROWS:
-        _keep_all(connection, name, found, window_ms)
+        _keep_all(connection, name, found)
     return True
 
 
@@ -81,10 +80,10 @@ def gather(
         return found.rows, found.failures
 
 
-def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers, window_ms: int) -> None:
+def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> None:
     """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory."""
     try:
-        connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name, window_ms)}")
+        connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name)}")
     except engine_failures():
         found.unread.add(name)
         return

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from kdissect.rules.compiled_sql import WINDOW_MS, plans, reads
+from kdissect.rules.compiled_sql import SHARING, both, plans, reads
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.rules.executor import Answers, answers, shortened
 from kdissect.rules.plans.evaluator import Plan, rows_of
@@ -20,30 +20,46 @@ FEW_ROWS: Final = 100_000
 
 
 @contextmanager
-def evidence(
-    kept: KeptTables, names: Iterable[str], window_ms: int = WINDOW_MS
-) -> Iterator[Answers]:
-    """The rows of evidence over the tables of a pass; `window_ms` as in `compiled_sql`."""
+def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
+    """The rows of evidence over the tables of a pass."""
     give_back()
     if kept.is_large:  # plans take up to 600 bytes for each row; DuckDB spills
-        with answers(kept.files(), kept.columns, names, window_ms) as found:
+        with answers(kept.files(), kept.columns, names) as found:
             yield found
         return
-    yield _planned(kept, names, window_ms)
+    yield _planned(kept, names)
 
 
-def _planned(kept: KeptTables, names: Iterable[str], window_ms: int) -> Answers:
+def _planned(kept: KeptTables, names: Iterable[str]) -> Answers:
     rows: dict[str, list[Row]] = {}
     more: dict[str, Callable[[], Iterator[Row]]] = {}
-    roots, nodes = plans(window_ms)
+    roots, nodes = plans()
     relations = KeptRelations(kept)
     plan = Plan(nodes, relations.relation)
     expected = reads() if kept.rows > FEW_ROWS else {}
-    for name in names:
-        limited, every = roots[name]
+    for sharing in shared(names):
         if expected:
-            plan.forget(Reads(expected[name]))
-        rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
-        if len(rows[name]) > ROWS:
-            more[name] = partial(rows_of, plan.columns(every))
+            plan.forget(Reads(expected[both(*sharing) if len(sharing) > 1 else sharing[0]]))
+        for name in sharing:
+            limited, every = roots[name]
+            rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
+            if len(rows[name]) > ROWS:
+                more[name] = partial(rows_of, plan.columns(every))
     return Answers(rows, {}, more, set())
+
+
+def shared(names: Iterable[str]) -> Iterator[list[str]]:
+    """The names, those that share a plan together.
+
+    >>> list(shared(["failovers", "errors", "failover_times", "rebalance_times"]))
+    [['failovers', 'failover_times'], ['errors'], ['rebalance_times']]
+    """
+    left = list(names)
+    while left:
+        one = left.pop(0)
+        other = SHARING.get(one, "")
+        if other in left:
+            left.remove(other)
+            yield [one, other]
+        else:
+            yield [one]

@@ -34,8 +34,6 @@ from kdissect.rules.latency_rules import OWN, SLOW_NS, SOME
 LONG_NS: Final = 500 * MS  # a single exchange this long is examined
 GIVEN_UP_NS: Final = SECOND_NS  # no client's request timeout is shorter
 SPOKEN: Final = "spoken.json"
-LAG: Final = "lag_changes"
-FEW_ROWS: Final = 100_000
 
 
 def wanted(seen: Context, is_all: bool = False) -> list[str]:
@@ -47,15 +45,9 @@ def wanted(seen: Context, is_all: bool = False) -> list[str]:
     return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
 
 
-def drawn(seen: Context, rows: int, is_all: bool = False) -> list[str]:
-    """The names of the evidence that a page draws; `rows` are those of the kept tables.
-
-    The lag of groups takes as long as all else of a page, and half more memory: in large captures
-    it is asked where a finding may ask for it, too.
-    """
-    found = [name for name, is_open in PAGE_GATES.items() if is_all or is_open(seen)]
-    is_worth = is_all or rows <= FEW_ROWS or is_behind(seen)
-    return [name for name in found if is_worth or name != LAG]
+def drawn(seen: Context, is_all: bool = False) -> list[str]:
+    """The names of the evidence that a page draws."""
+    return [name for name, is_open in PAGE_GATES.items() if is_all or is_open(seen)]
 
 
 def has_errors(seen: Context) -> bool:
@@ -187,5 +179,4 @@ GATES: Final[dict[str, Callable[[Context], bool]]] = {
 PAGE_GATES: Final[dict[str, Callable[[Context], bool]]] = {
     "rebalance_times": GATES["rebalances"],
     "failover_times": GATES["failovers"],
-    LAG: lambda seen: bool(_of(seen, "OffsetCommit", "TxnOffsetCommit", "OffsetFetch")),
 }

@@ -89,15 +89,20 @@ class KeptTables:
             if name == table:
                 yield batch.column(column)
 
-    def rows_of(self, table: str) -> Iterator[pa.RecordBatch]:
-        """All rows of a table, a batch at a time; no batch can be added afterwards."""
+    def rows_of(self, table: str, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """All rows of a table, a batch at a time; no batch can be added afterwards.
+
+        `columns` are those to read, in the order of the table; all by default.
+        """
+        names = [name for name in self.columns[table] if name in columns or not columns]
         if self.output is not None:
             from pyarrow.parquet import ParquetFile
 
             with ParquetFile(self.files() / f"{table}.parquet") as file:
-                yield from file.iter_batches(batch_size=FROM_FILE)
+                yield from file.iter_batches(batch_size=FROM_FILE, columns=names)
         elif self.streams is not None:
-            yield from self.streams.read_all(table)
+            places = [list(self.columns[table]).index(name) for name in names]
+            yield from self.streams.read_all(table, places)
         for name, batch in self.waiting:
             if name == table:
                 yield batch
@@ -174,9 +179,14 @@ class Streams:
         for batch in self._batches(table, options):
             yield batch.column(0)
 
-    def read_all(self, table: str) -> Iterator[pa.RecordBatch]:
-        """All batches of a table, read one at a time: a mapped file would count as memory."""
-        return self._batches(table, pa.ipc.IpcReadOptions(use_threads=False), pa.OSFile)
+    def read_all(self, table: str, places: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+        """All batches of a table, or the columns at these places.
+
+        Read one at a time: a mapped file would count as memory.
+        """
+        fields = None if places is None else list(places)
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        return self._batches(table, options, pa.OSFile)
 
     def remove(self) -> None:
         """Delete the files."""

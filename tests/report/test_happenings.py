@@ -8,7 +8,7 @@ import pytest
 
 import kdissect
 from kdissect.report.axis import MS
-from kdissect.report.happenings import GROUPS
+from kdissect.report.lag import GROUPS
 from kdissect.report.writing import make_report
 from tests.report.test_numbers import CAPTURES, data_of
 from tests.seeds import SEED
