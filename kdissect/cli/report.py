@@ -28,6 +28,7 @@ from kdissect.text.human import counted, size
 
 if TYPE_CHECKING:
     from kdissect.checkpoint.worker_pool import WorkerPool
+    from kdissect.report.sequences import Asked as Sequences
     from kdissect.report.writing import Report
     from kdissect.tables.pseudonyms import Pseudonyms
 
@@ -42,6 +43,7 @@ LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new ro
         "kdissect report broker.pcapng -o report.html",
         "kdissect report ring-*.pcap.gz --port 9192 -o report.html --force",
         "kdissect report broker.pcapng -o report.html --anonymize",
+        "kdissect report broker.pcapng -o report.html --connection 41200000 --packet 412",
         "kdissect report dataset -o report.html --all",
         "kdissect report dataset --by day -o site/",
         "kdissect report /var/lib/kdissect --by day -o site/ --every 5m",
@@ -76,6 +78,22 @@ LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new ro
     metavar="N",
     help="Port of --serve.  [default: a free one]",
 )
+@click.option(
+    "--connection",
+    "connections",
+    type=click.IntRange(0),
+    multiple=True,
+    metavar="N",
+    help="Also draw the messages of the connection with this connection_id; can be repeated.",
+)
+@click.option(
+    "--packet",
+    "packets",
+    type=click.IntRange(0),
+    multiple=True,
+    metavar="N",
+    help="Also draw the messages around the exchange of this packet; can be repeated.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Run every analysis for findings.")
 @anonymizing("page")
 @click.option("--json", "is_json", is_flag=True, help="Report the counts as a JSON document.")
@@ -90,6 +108,8 @@ def command(
     every: int | None,
     serve: bool,
     serve_port: int,
+    connections: tuple[int, ...],
+    packets: tuple[int, ...],
     is_all: bool,
     anonymize: bool | bytes,
     is_json: bool,
@@ -111,7 +131,12 @@ def command(
     """
     check_together(path, by, serve, is_json)
     words = reading_options()
-    asked = Asked(files, path or Path(), is_all, anonymize, is_json, fail_on, force, words)
+    if by is not None and (connections or packets):
+        raise click.UsageError("--connection and --packet are about one page: without --by")
+    asked = Asked(
+        files, path or Path(), is_all, anonymize, is_json, fail_on, force, words, connections,
+        packets,
+    )  # fmt: skip
     if by is not None:
         return until_stopped(asked.write_site, every)
     if serve:
@@ -152,6 +177,8 @@ class Asked:
     fail_on: str | None
     force: bool
     words: list[str]
+    connections: tuple[int, ...]
+    packets: tuple[int, ...]
 
     @cached_property
     def pseudonyms(self) -> "Pseudonyms | None":
@@ -159,6 +186,13 @@ class Asked:
         from kdissect.tables.pseudonyms import pseudonyms_for
 
         return pseudonyms_for(self.anonymize, (), has_payload=False)
+
+    @property
+    def sequences(self) -> "Sequences":
+        """The diagrams to draw."""
+        from kdissect.report.sequences import Asked as Sequences
+
+        return Sequences(self.connections, self.packets)
 
     def write_page(
         self, jobs: int, pool: "WorkerPool | None", settings: options.Settings,
@@ -172,6 +206,7 @@ class Asked:
                 list(self.files), title=title_of(self.files), files=self.files,
                 words=self.words, pseudonyms=self.pseudonyms, asks_all=self.is_all,
                 jobs=jobs, pool=pool, reading={**settings, "progress": shown.report},
+                sequences=self.sequences,
             )  # fmt: skip
         with destination(self.path, self.force) as file:
             file.write(report.html)
@@ -209,7 +244,7 @@ class Asked:
             return make_report(
                 list(self.files), title=title_of(self.files), files=self.files,
                 words=self.words, pseudonyms=self.pseudonyms, asks_all=self.is_all,
-                jobs=jobs, reading=settings,
+                jobs=jobs, reading=settings, sequences=self.sequences,
                 more={"renewed": {"state": state, "every_ms": every // 1_000_000}},
             ).html  # fmt: skip
 

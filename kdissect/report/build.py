@@ -21,7 +21,15 @@ from kdissect.report.lag import OFFSETS, Lag
 from kdissect.report.losses import Losses
 from kdissect.report.partitions import Partitions
 from kdissect.report.rows import Exchanges, shown
-from kdissect.report.sequences import sequences_of
+from kdissect.report.sequences import (
+    REBALANCES,
+    Asked,
+    Slowest,
+    not_found,
+    of_connections,
+    of_findings,
+    of_rebalances,
+)
 from kdissect.report.tables import (
     OF_EDGES,
     OF_HAPPENINGS,
@@ -141,16 +149,25 @@ def page_data(
     findings: Sequence[Finding],
     document: dict[str, Any],
     happened: Happenings,
+    asked: Asked,
 ) -> dict[str, Any]:
-    """The data of a page; `document` is that of --json about the same findings."""
+    """The data of a page; `document` is that of --json about the same findings.
+
+    `asked` are sequence diagrams to draw beside those that are drawn anyway.
+    """
     scan = Scan(kept, summary)
-    evidence = evidence_of(findings)
-    scan.run(evidence)
+    evidence, slowest = evidence_of(findings), Slowest(asked.packets)
+    scan.run([*evidence, slowest])
     lag = scan.lag.lines()
-    sequences = sequences_of(evidence)
-    for rows in scan.exchanges() if sequences else ():
-        for one in sequences:
+    wanted = [*slowest.of_packets(), *of_connections(asked.connections)]
+    diagrams = [
+        *wanted, *of_findings(evidence), *of_rebalances(happened.longest[:REBALANCES]),
+        *slowest.diagrams(),
+    ]  # fmt: skip
+    for rows in scan.exchanges() if diagrams else ():
+        for one in diagrams:
             one.add(rows)
+    sequences = [one.data() for one in diagrams]
     return {
         "findings": [
             {**one, "concerns": few(one["concerns"]), "next": finding.kind.next} for one, finding in
@@ -165,10 +182,11 @@ def page_data(
         "lag": lag,
         "heat": {**axis_data(scan.heat.axis), "maps": scan.heat.data()},
         "evidence": [{"total": one.total, "rows": list(map(shown, one.rows))} for one in evidence],
-        "sequences": [one.data() for one in sequences],
+        "sequences": [one for one in sequences if one["exchanges"]],
         "tables": tables_of(scan, document, happened),
         "folded": [
             *folded(scan, document, findings), *folded_lag(scan.lag), *not_drawn(happened),
+            *not_found(asked, slowest, wanted),
         ],
     }  # fmt: skip
 

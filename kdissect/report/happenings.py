@@ -1,6 +1,6 @@
 """Rebalances and failovers on the time axis of a page."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from kdissect.text.human import time
 
 NAMED: Final = 3  # names that a band says, of those that begin in its first bin
 NAME_LENGTH: Final = 80
+MOST_GROUPS: Final = 16  # of which the longest rebalance is kept
 
 
 class Happening(NamedTuple):
@@ -59,6 +60,7 @@ class Happenings:
         self.more = [
             kind.kind for kind in KINDS if len(seen.evidence.get(kind.evidence, ())) > ROWS
         ]
+        self.longest = longest(seen.every("rebalance_times"))
         self.trouble = [f"{name.replace('_', ' ')}: {why}" for name, why in seen.failures.items()]
         self.trouble += [f"{name.replace('_', ' ')}: only the first" for name in seen.unread]
 
@@ -93,6 +95,20 @@ def runs(flags: "np.ndarray[Any, Any]") -> Iterator[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
     for first, after in edges.reshape(-1, 2).tolist():
         yield first, after - 1
+
+
+def longest(rows: Iterable[Row]) -> list[tuple[str, int, int]]:
+    """Group, start and end of the longest rebalances of all, one of each group at the most."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for row in rows:
+        start, end = of_rebalance(row)
+        group, before = str(row["group_id"] or ""), found.get(str(row["group_id"] or ""))
+        if group and (before is None or end - start > before[0]):
+            found[group] = end - start, start, end
+            if len(found) > MOST_GROUPS:
+                del found[min(found, key=lambda name: found[name])]
+    order = sorted(found.items(), key=lambda one: -one[1][0])
+    return [(group, start, end) for group, (_, start, end) in order]
 
 
 def shown(row: Row) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from kdissect.report.build import page_data, span
 from kdissect.report.columns import KEPT
 from kdissect.report.document import page
 from kdissect.report.happenings import Happenings
+from kdissect.report.sequences import Asked
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
 from kdissect.tables.pseudonyms import Pseudonyms
@@ -26,6 +27,7 @@ from kdissect.tables.unused_memory import give_back
 if TYPE_CHECKING:
     from kdissect.dataset.days import Day, DayRun
 
+NOTHING: Final = Asked()
 ANONYMOUS: Final = "capture"  # in place of names of files
 
 
@@ -79,12 +81,14 @@ def gather(
     pool: WorkerPool | None = None,
     reading: dict[str, Any] | None = None,
     day: "Day | None" = None,
+    sequences: Asked = NOTHING,
 ) -> Gathered:
     """The data of a page about captures or datasets, in one pass.
 
     `files` and `words`, options of reading, are those of the commands that the page shows.
     `asks_all` runs all queries; `pseudonyms` replace addresses and names; `reading` are keywords
-    of `Options`. With `day` it is about that day of the source.
+    of `Options`. With `day` it is about that day of the source; `sequences` are drawn beside those
+    that are drawn anyway.
     """
     if pseudonyms is not None:
         title, files, words = ANONYMOUS, [ANONYMOUS], []
@@ -98,7 +102,7 @@ def gather(
         found, happened = kept.for_pages(summary, lambda seen: Happenings(seen, axis), asks_all)
         give_back()  # columns of queries
         document = summary_data(summary, found, files, words)
-        content = page_data(kept.kept, summary, found, document, happened)
+        content = page_data(kept.kept, summary, found, document, happened, sequences)
         if kept.trouble:
             content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
     return Gathered(title, content, summary, found)

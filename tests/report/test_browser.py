@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+import kdissect
 from kdissect.text.escape import escaped, is_harmful
 from tests.report.conftest import WIDTHS, Opened
 from tests.report.pages import HOSTILE, QUICKSTART, findings_of, hostile_capture, written
 from tests.report.test_numbers import CAPTURES, data_of
 
 OF_PLOT = "id => echarts.getInstanceByDom(document.getElementById(id)).getOption()"
+OF_PLOT_IN = "q => echarts.getInstanceByDom(document.querySelector(q)).getOption()"
 Opens = Callable[..., Opened]
 
 
@@ -110,6 +112,41 @@ def test_plots_draw_the_numbers_of_the_page(page_path: Path, opened: Opens) -> N
     (table,) = (one for one in data["tables"] if one["name"] == "brokers_topics")
     topics = {link["target"]: link["value"]["bytes"] for link in links}
     assert {f"topic {row[1]}": row[4] for row in table["rows"]}.items() <= topics.items()
+
+
+@pytest.mark.slow
+def test_each_sequence_can_be_chosen_and_has_its_messages(tmp_path: Path, opened: Opens) -> None:
+    """Those that were asked for come first; packets are those of the tables."""
+    rows = kdissect.read(QUICKSTART).to_arrow().to_pylist()
+    asked = max(rows, key=lambda row: row["request_packet"] or 0)
+    other = rows[0]["connection_id"]
+    words = ["--packet", str(asked["request_packet"]), "--connection", str(other)]
+    target = written(QUICKSTART, tmp_path, *words)
+    shown, data = opened(target), data_of(target.read_bytes())
+    titles = [one["title"] for one in data["sequences"]]
+    assert titles[:2] == [f"packet {asked['request_packet']}", f"connection {other}"]
+    assert {one.split(" ")[0] for one in titles} == {
+        "packet", "connection", "finding", "rebalance", "slowest",
+    }  # fmt: skip
+    assert shown.texts("#sequence-choice option") == titles
+    packets = {row[name] for row in rows for name in ("request_packet", "response_packet")}
+    for place, one in enumerate(data["sequences"]):
+        shown.page.locator("#sequence-choice select").select_option(str(place))
+        drawn = shown.page.evaluate(OF_PLOT_IN, "#sequence-place .plot")["series"][0]["data"]
+        told = [message["message"]["text"] for message in drawn]
+        assert len(told) == sum(
+            (row["request_packet"] is not None) + (row["response_ms"] is not None)
+            for row in one["exchanges"]
+        )
+        numbers = {int(text.rsplit("packet ", 1)[1]) for text in told}
+        assert numbers <= packets
+        listed = shown.texts("#sequence-place li")
+        assert [text.rsplit(": ", 1)[1] for text in listed] == told
+    of_connection = [row for row in rows if row["connection_id"] == other]
+    (diagram,) = (one for one in data["sequences"] if one["title"] == f"connection {other}")
+    assert len(diagram["exchanges"]) + diagram["left_out"] == len(of_connection)
+    assert serious(shown.page) == []
+    assert shown.said == []
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ function fillDetail(finding, place, detail) {
   }
   detail.append(evidenceElement(data.evidence[place]));
   const sequence = data.sequences.find((/** @type {any} */ one) => one.finding === place);
-  if (sequence) sequenceElement(sequence, detail);
+  if (sequence) sequenceElement(sequence, detail, "Around the first of them", "Messages of its connection, its group, and of followers where a leader waits for them.");
 }
 
 /** @param {{total: number, rows: any[]} | undefined} of */

@@ -46,6 +46,7 @@ function startAll() {
   startHeat();
   startTables();
   startNetwork();
+  startSequences();
   startFolded();
 }
 

@@ -48,23 +48,55 @@ function sequenceOption(of, messages) {
   };
 }
 
-/** @param {any} of @param {HTMLElement} place where the diagram and its text go */
-function sequenceElement(of, place) {
+/**
+ * @param {any} of
+ * @param {HTMLElement} place where the diagram and its text go
+ * @param {string} title
+ * @param {string} text
+ */
+function sequenceElement(of, place, title, text) {
   const messages = messagesOf(of);
   if (!messages.length) return;
   const canvas = element("div", { class: "plot", role: "img", "aria-label": "Sequence diagram; its messages are listed below" });
   canvas.style.height = `${60 + messages.length * 27}px`;
-  const said = of.left_out ? ` ${count(of.left_out)} more at that time are not shown.` : "";
+  // Wide enough for what is written on an arrow between two neighbours: on a phone it scrolls.
+  const lines = new Set(messages.flatMap((one) => [one.from, one.to])).size;
+  canvas.style.minWidth = `${180 + (lines - 1) * 200}px`;
+  const said = of.left_out ? ` ${count(of.left_out)} more exchanges are not shown.` : "";
   const list = element("ol");
   for (const one of messages) list.append(element("li", {}, `${clock(one.at)} ${one.from} → ${one.to}: ${one.text}`));
+  if (title) place.append(element("h4", {}, title));
   place.append(
-    element("h4", {}, "Around the first of them"),
-    element("p", { class: "quiet" }, `Messages of its connection, its group, and of followers where a leader waits for them.${said}`),
-    element("div", { class: "panel" }, canvas),
+    element("p", { class: "quiet" }, `${text}${said}`),
+    element("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Sequence diagram" }, canvas),
     element("details", { class: "meanings" }, element("summary", {}, "The messages as a list"), list),
   );
   const chart = plotIn(canvas, () => {});
   const draw = () => chart.setOption(sequenceOption(of, messages), { replaceMerge: ["series"] });
   drawings.push(draw);
   draw();
+  return () => {
+    drawings.splice(drawings.indexOf(draw), 1);
+    chart.dispose();
+  };
+}
+
+/** The section with all diagrams, one at a time. */
+function startSequences() {
+  const found = data.sequences.filter((/** @type {any} */ one) => messagesOf(one).length);
+  byId("sequences").hidden = !found.length;
+  if (!found.length) return;
+  const which = /** @type {HTMLSelectElement} */ (element("select"));
+  found.forEach((/** @type {any} */ one, /** @type {number} */ place) => which.append(element("option", { value: String(place) }, one.title)));
+  byId("sequence-choice").append(element("label", {}, "Messages of ", which));
+  const place = byId("sequence-place");
+  /** @type {(() => void) | undefined} */
+  let end;
+  const show = () => {
+    end?.();
+    place.replaceChildren();
+    end = sequenceElement(found[Number(which.value)], place, "", "Requests and responses in the order of their packets.");
+  };
+  which.addEventListener("change", show);
+  setTimeout(show); // with the theme that is set by then
 }
