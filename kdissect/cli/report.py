@@ -41,11 +41,8 @@ LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new ro
     short_help="One HTML page: findings, plots, tables.",
     epilog=options.examples(
         "kdissect report broker.pcapng -o report.html",
-        "kdissect report ring-*.pcap.gz --port 9192 -o report.html --force",
-        "kdissect report broker.pcapng -o report.html --anonymize",
         "kdissect report broker.pcapng -o report.html --connection 41200000 --packet 412",
-        "kdissect report dataset -o report.html --all",
-        "kdissect report dataset --by day -o site/",
+        "kdissect report dataset -o report.html --all --anonymize",
         "kdissect report /var/lib/kdissect --by day -o site/ --every 5m",
         "kdissect report /var/lib/kdissect --serve",
     ),
@@ -84,7 +81,7 @@ LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new ro
     type=click.IntRange(0),
     multiple=True,
     metavar="N",
-    help="Also draw the messages of the connection with this connection_id; can be repeated.",
+    help="Also draw the connection with this connection_id; repeatable.",
 )
 @click.option(
     "--packet",
@@ -92,7 +89,7 @@ LOOKS_NS: Final = 5_000_000_000  # between two looks of a served page for new ro
     type=click.IntRange(0),
     multiple=True,
     metavar="N",
-    help="Also draw the messages around the exchange of this packet; can be repeated.",
+    help="Also draw what is around the exchange of this packet; repeatable.",
 )
 @click.option("--all", "is_all", is_flag=True, help="Run every analysis for findings.")
 @anonymizing("page")
