@@ -17,7 +17,7 @@ from kdissect.report.evidence import EXAMINED, evidence_of
 from kdissect.report.happenings import Happenings
 from kdissect.report.heat import EVERY, HeatMap, part_values
 from kdissect.report.lag import COLUMNS as OF_LAG
-from kdissect.report.lag import OFFSETS, Lag
+from kdissect.report.lag import MOST_PLACES, OFFSETS, Lag
 from kdissect.report.losses import Losses
 from kdissect.report.partitions import Partitions
 from kdissect.report.rows import Exchanges, shown
@@ -257,8 +257,8 @@ def folded_lag(lag: Lag) -> Iterator[str]:
     if lag.shift:
         width = (lag.axis.width_ns << lag.shift) // MS
         yield f"lag is drawn in steps of {width} ms, as it is at the end of each"
-    if lag.partitions_left_out:
-        yield f"lag does not include {counted(lag.partitions_left_out, 'partition')} seen later"
+    if lag.is_cut:
+        yield f"lag is of the first {MOST_PLACES} partitions of groups only"
     if lag.rows_left_out:
         yield f"lag does not include {counted(lag.rows_left_out, 'row')} of partitions"
 

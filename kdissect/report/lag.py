@@ -127,7 +127,7 @@ class Lag:
         self.axis = axis
         self.names = GroupNames(connections)
         self.shift = 0  # bins are 2 ** shift of the axis' bins wide
-        self.partitions_left_out = 0
+        self.is_cut = False  # there are more partitions than `MOST_PLACES`
         self.groups_left_out = 0
         self.rows_left_out = 0
         self._topics: dict[str, int] = {}
@@ -210,7 +210,7 @@ class Lag:
         found = []
         for key in distinct.tolist():
             if key not in known and len(known) >= MOST_PLACES:
-                self.partitions_left_out += 1
+                self.is_cut = True
                 found.append(UNKNOWN)
             else:
                 found.append(known.setdefault(key, len(known)))

@@ -8,8 +8,9 @@ import pytest
 
 import kdissect
 from kdissect.report.axis import MS
-from kdissect.report.lag import GROUPS
+from kdissect.report.lag import GROUPS, Lag
 from kdissect.report.writing import make_report
+from tests.report.pages import QUICKSTART
 from tests.report.test_numbers import CAPTURES, data_of
 from tests.seeds import SEED
 
@@ -105,6 +106,50 @@ def check_lag(rows: list[Row], data: Row) -> None:
     known = {name: values for name, values in drawn.items() if any(v is not None for v in values)}
     assert len(known) == min(len(groups), GROUPS)
     assert known.items() <= expected.items()
+
+
+def test_lag_is_the_same_with_few_exchanges_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose exchange was let go are joined in a second pass over the exchanges."""
+    path = EVENTFUL[SEED % len(EVENTFUL)]
+    whole = data_of(make_report(path).html)["lag"]
+    monkeypatch.setattr("kdissect.report.lag.HELD", 0)
+    monkeypatch.setattr(Lag, "_found", late_first(Lag._found))
+    assert data_of(make_report(path).html)["lag"] == whole
+
+
+def late_first(found: Any) -> Any:
+    """Joins nothing with an exchange that is seen for the first time."""
+    seen: set[int] = set()
+
+    def join(self: Lag, rows: Any, known: Any) -> Any:
+        if not len(known.ids) or int(known.ids[0]) in seen:
+            return found(self, rows, known)
+        seen.add(int(known.ids[0]))
+        return rows
+
+    return join
+
+
+def test_lag_in_too_many_cells_has_wider_bins_and_ends_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = data_of(make_report(QUICKSTART).html)
+    monkeypatch.setattr("kdissect.report.lag.MOST_CELLS", 20)
+    few = data_of(make_report(QUICKSTART).html)
+    assert any("lag is drawn in steps of" in text for text in few["folded"])
+    fine = {one["name"]: one["values"] for one in whole["lag"]}
+    coarse = {one["name"]: one["values"] for one in few["lag"]}
+    assert coarse.keys() == fine.keys() != set()
+    for name, values in coarse.items():
+        assert values[-1] == fine[name][-1]
+        assert set(values) <= set(fine[name])
+
+
+def test_lag_of_too_many_partitions_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdissect.report.lag.MOST_PLACES", 1)
+    monkeypatch.setattr("kdissect.report.build.MOST_PLACES", 1)
+    folded = data_of(make_report(QUICKSTART).html)["folded"]
+    assert "lag is of the first 1 partitions of groups only" in folded
 
 
 def test_partitions_are_those_of_the_tables() -> None:
