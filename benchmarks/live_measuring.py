@@ -146,6 +146,7 @@ def measured(
     """One step; nothing of it stays on the disk."""
     before, _ = cable.far.counts()
     with captured(capturer, cable.far, scratch) as one:
+        one.settle()  # workers import after their sockets are open
         used = one.cpu_seconds()
         sent = send(cable.near, capture, rate, seconds)
         behind = one.settle()

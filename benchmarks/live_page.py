@@ -184,7 +184,7 @@ def workers(kept: Kept) -> list[str]:
     if not found:
         return ["Not measured yet: needs more cores than the sender's and one worker's."]
     lines = [
-        "| traffic | workers | cores | packets/s | MB/s | times | CPU for 100 MB | memory |",
+        "| traffic | workers | cores | packets/s | MB/s | times | CPU for 1 M packets | memory |",
         f"|{'---|' * 8}",
     ]
     for workload, counts in found.items():
@@ -206,7 +206,7 @@ def of_workers(one: Kept, first: Kept | None) -> list[str]:
         least + page.thousands(packets_a_second(held)),
         f"{sent['bytes'] / sent['seconds'] / 1e6:.0f}",
         f"{packets_a_second(held) / packets_a_second(first):.2f}",
-        f"{held['cpu_seconds'] / sent['bytes'] * 1e8:.2f} s",
+        f"{held['cpu_seconds'] / sent['packets'] * 1e6:.2f} s",
         page.megabytes(held["peak_bytes"]),
     ]
 
