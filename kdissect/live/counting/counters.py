@@ -88,7 +88,8 @@ class Durations(NamedTuple):
 
     def add(self, keys: Counts, durations_ns: Counts) -> None:
         bucket = np.searchsorted(self.bounds_ns, durations_ns, side="left")
-        np.add.at(self.counts, (keys, bucket), 1)
+        # In one dimension it takes a fraction of the time.
+        np.add.at(self.counts.reshape(-1), keys * self.counts.shape[1] + bucket, 1)
         np.add.at(self.sums, keys, durations_ns / 1e9)
 
     def release(self, keys: Sequence[int]) -> None:
