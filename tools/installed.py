@@ -45,6 +45,7 @@ from typing import Final, NamedTuple
 
 from tools import first_minutes, quick_java, surroundings
 from tools.installed_lines import (
+    INCLUDED,
     Line,
     documented_lines,
     extras_of,
@@ -70,6 +71,7 @@ TRIGGERS: Final = {
     SPARK: "kdissect spark dissect taps -o data/new",
     ("otel",): "kdissect spans broker.pcapng -o spans.jsonl",
     ("rollups",): "kdissect spark rollup data/kafka --here",
+    ("datasets",): "kdissect latency data/kafka",
     (
         "telemetry",
     ): "kdissect show captures/telemetry-4.3.1.pcapng --where \"api = 'PushTelemetry'\"",
@@ -233,7 +235,8 @@ def run_all(
 
     def run_one(numbered: tuple[int, Line]) -> Outcome:
         number, line = numbered
-        missing = [extra for extra in extras_of(line.text) if extra not in extras]
+        there = {*extras, *(INCLUDED[extra] for extra in extras if extra in INCLUDED)}
+        missing = [extra for extra in extras_of(line.text) if extra not in there]
         if missing:
             return missing_outcome(environment, line, number)
         expected = (0, 130) if is_endless(line.text) else (0,)

@@ -33,7 +33,10 @@ NEEDS: Final = (
     (re.compile(r"kdissect spans"), ("otel",)),
     (re.compile(r"--keylog"), ("tls",)),
     (re.compile(r"--metrics|kdissect top (?!.*--once)"), ("live",)),
+    (re.compile(r"\bdata/kafka\b|\bdataset/"), ("datasets",)),
 )
+# Extras that have all of another one.
+INCLUDED: Final = {"spark": "datasets", "rollups": "datasets"}
 
 
 class Line(NamedTuple):

@@ -50,7 +50,7 @@ def command() -> None:
 @command.command(
     "dissect",
     cls=Command,
-    short_help="Write captures into a dataset of Parquet files.",
+    short_help="Write captures into a dataset of Delta tables.",
     epilog=options.examples(
         "kdissect spark dissect /captures -o /data/kafka",
         "kdissect spark dissect '/captures/**/*.pcap*' -o /data/kafka --tap '/(broker-\\d+)/'",
@@ -69,7 +69,7 @@ def dissect(
     place: Place,
     is_json: bool,
 ) -> int:
-    """Write CAPTURES... (files, globs, directories) into a dataset: Parquet files and a manifest.
+    """Write CAPTURES... (files, globs, directories) into a dataset of Delta tables.
 
     Run it again with more captures, or after a crash: captures in the dataset are not read again,
     nothing is duplicated or lost. A capture that cannot be read is a row of `problems`; a tap that

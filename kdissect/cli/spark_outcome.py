@@ -13,10 +13,10 @@ from kdissect.text import human
 from kdissect.text.escape import escaped
 
 if TYPE_CHECKING:
-    from kdissect.dataset.entries import Manifest
+    from kdissect.dataset.entries import Contents
     from kdissect.spark.pipeline import Outcome
 
-# Limit of unreadable captures shown; all are in the manifest.
+# Limit of unreadable captures shown; all are in the dataset.
 SHOWN: Final = 10
 DISSECT: Final = "spark dissect"
 STREAM: Final = "spark stream"
@@ -25,7 +25,7 @@ STREAM: Final = "spark stream"
 def show(outcome: "Outcome", is_json: bool) -> int:
     """Show the work done and the dataset's contents; return the exit code."""
     complain(outcome)
-    rows = rows_of(outcome.manifest)
+    rows = rows_of(outcome.contents)
     if is_json:
         print_document(outcome_data(outcome), DISSECT)
     else:
@@ -36,7 +36,7 @@ def show(outcome: "Outcome", is_json: bool) -> int:
             click.echo(f"{name:{width}}  {human.count(count):>12} {noun}", err=True)
     if outcome.failed:
         return FAILED
-    tell_empty(outcome.manifest)
+    tell_empty(outcome.contents)
     return ANSWERED
 
 
@@ -50,9 +50,9 @@ def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
         click.echo(f"batch {number}: {line(outcome)}", err=True)
 
 
-def tell_empty(manifest: "Manifest") -> None:
+def tell_empty(contents: "Contents") -> None:
     """Print a message when the dataset has no exchanges."""
-    balance = balance_of(tap.balance for tap in manifest.taps)
+    balance = balance_of(tap.balance for tap in contents.taps)
     if not balance["exchanges"]:
         explain_empty(f"{NO_EXCHANGES} in the dataset", balance)
 
@@ -89,14 +89,14 @@ def outcome_data(outcome: "Outcome") -> dict[str, Any]:
         "boundary_bytes": outcome.boundary_bytes,
         "broken": [one.path for one in outcome.broken],
         "failed": {one.tap: one.message for one in outcome.failed},
-        "rows": {tap.name: tap.rows for tap in outcome.manifest.taps},
+        "rows": {tap.name: tap.rows for tap in outcome.contents.taps},
     }
 
 
-def rows_of(manifest: "Manifest") -> dict[str, int]:
+def rows_of(contents: "Contents") -> dict[str, int]:
     """Row count of each table."""
     counts: Counter[str] = Counter()
-    for tap in manifest.taps:
+    for tap in contents.taps:
         counts.update(tap.rows)
     return dict(sorted(counts.items()))
 

@@ -1,1 +1,1 @@
-"""Datasets: tables that grow by captures, and their manifests; without Spark."""
+"""Datasets: tables that grow by captures, as Delta tables; without Spark."""

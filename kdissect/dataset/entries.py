@@ -1,11 +1,11 @@
-"""Entries of a dataset's manifest: taps, captures and files; and their validation.
+"""Entries of a dataset's contents: taps, captures and files; and their validation.
 
-A manifest may have been written by other programs. So the type of every value is checked, files
-must be where kdissect would put them, and nothing may occur twice.
+Records of runs may have been written by other programs. So the type of every value is checked,
+files must be where kdissect would put them, and nothing may occur twice.
 """
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,7 +16,6 @@ from kdissect.tables.balances import checked_balance
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
 
-VERSION: Final = 2
 OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow ignore names that begin with an underscore
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 TABLE_FILE: Final = re.compile(
@@ -59,7 +58,7 @@ class BrokenEntry:
 
 @dataclass
 class FileEntry:
-    """A Parquet file of a table.
+    """A Parquet file of a table; `rows` is -1 where another program did not say how many.
 
     `is_open`: its rows may change when more captures come. `is_nameless`: it has topics of which
     only the id is known; later captures may contain their names.
@@ -103,19 +102,23 @@ class TapEntry:
         """Number of rows of the tap in each table."""
         counts: dict[str, int] = {}
         for file in self.files:
-            counts[file.table] = counts.get(file.table, 0) + file.rows
+            counts[file.table] = counts.get(file.table, 0) + max(file.rows, 0)
         return counts
 
 
 @dataclass
-class Manifest:
+class Contents:
     """`options` are those that rows depend on; all runs use the same ones."""
 
     run: int = 0
-    next_tap: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     taps: list[TapEntry] = field(default_factory=list)
     broken: list[BrokenEntry] = field(default_factory=list)
+
+    @property
+    def next_tap(self) -> int:
+        """Number of the next new tap."""
+        return max((tap.number + 1 for tap in self.taps), default=0)
 
     def files(self) -> set[tuple[str, int, int]]:
         """Path, size and modification time of all captures that were read."""
@@ -127,80 +130,45 @@ class Manifest:
         return next((tap for tap in self.taps if tap.chain == chain), None)
 
     def names(self) -> set[str]:
-        """All files of a dataset except its manifest."""
+        """All files of tables, and states."""
         files = {file.path for tap in self.taps for file in tap.files}
         states = {tap.state for tap in self.taps if tap.state}
         return files | states | {one.file for one in self.broken if one.file}
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON value of the manifest; row counts per tap are for readers, recomputed each time."""
-        made = asdict(self)
-        for text, tap in zip(made["taps"], self.taps, strict=True):
-            text["rows"] = tap.rows
-        return {"version": VERSION, **made}
-
-    @classmethod
-    def from_json(cls, value: Any) -> "Manifest":
-        """Parse a manifest; raises DatasetError for another version or invalid content."""
-        made = strict_json.mapping(value, "the dataset's manifest")
-        if made.get("version") != VERSION:
-            raise DatasetError("the dataset's manifest is of another version of kdissect")
-        if missing := {"run", "next_tap", "options", "taps", "broken"} - made.keys():
-            raise DatasetError(f"the dataset's manifest has no {min(missing)}")
-        taps = [tap_entry(one) for one in strict_json.items(made["taps"], "taps")]
-        broken = [broken_entry(one) for one in strict_json.items(made["broken"], "broken")]
-        run = strict_json.number(made["run"], "run")
-        next_tap = strict_json.number(made["next_tap"], "next_tap")
-        manifest = cls(run, next_tap, checked_options(made["options"]), taps, broken)
-        manifest.check()
-        return manifest
-
     def check(self) -> None:
         """Raise DatasetError where entries contradict each other."""
         numbers = [tap.number for tap in self.taps]
-        if any(number >= self.next_tap for number in numbers) or self.next_tap > LARGEST_TAP + 1:
-            raise DatasetError(f"a tap from number {self.next_tap} on, or above {LARGEST_TAP}")
+        if any(number > LARGEST_TAP for number in numbers):
+            raise DatasetError(f"a tap above number {LARGEST_TAP}")
         files = [file.path for tap in self.taps for file in tap.files]
         files += [one.file for one in self.broken if one.file]
         for what, given in (
             ("number", numbers),
             ("chain", [tap.chain for tap in self.taps]),
+            ("name", [partition_name(tap.name) for tap in self.taps]),
             ("file", files),
         ):
             if len({*given}) != len(given):
-                raise DatasetError(f"a {what} of taps is in the dataset's manifest twice")
+                raise DatasetError(f"a {what} of taps is in the dataset twice")
 
 
 def tap_entry(value: Any) -> TapEntry:
-    """Parse a manifest's tap; raises DatasetError."""
-    made = {key: one for key, one in strict_json.mapping(value, "a tap").items() if key != "rows"}
-    captures = [
-        strict_json.entry(CaptureEntry, one, "a capture")
-        for one in strict_json.items(made.get("captures", []), "captures")
-    ]
-    files = [
-        strict_json.entry(FileEntry, one, "a file")
-        for one in strict_json.items(made.get("files", []), "files")
-    ]
+    """Parse a tap, without its captures and files; raises DatasetError."""
+    made = strict_json.mapping(value, "a tap")
     # A tap that failed in its first run has no balance.
     balances = {
         name: checked_balance(made[name]) if made.get(name) else {}
         for name in ("balance", "closed")
     }
-    tap = strict_json.entry(TapEntry, made, "a tap", captures=captures, files=files, **balances)
+    tap = strict_json.entry(TapEntry, made, "a tap", captures=[], files=[], **balances)
     strict_json.number(tap.number, "number")
     if tap.state and state_tap(tap.state) != str(tap.number):
         raise DatasetError(f"{shortened(tap.state)} is no state of tap {tap.number}")
-    for file in tap.files:
-        if table_place(file.path) != (file.table, file.date, partition_name(tap.name)):
-            raise DatasetError(f"{shortened(file.path)} is no file of tap {shortened(tap.name)}")
-        strict_json.number(file.rows, "rows")
-        strict_json.number(file.size, "size")
     return tap
 
 
 def broken_entry(value: Any) -> BrokenEntry:
-    """Parse a manifest's unreadable capture; raises DatasetError."""
+    """Parse an unreadable capture; raises DatasetError."""
     broken = strict_json.entry(BrokenEntry, value, "a broken capture")
     if broken.file and table_place(broken.file)[:2] != ("problems", NO_DATE):
         raise DatasetError(f"{shortened(broken.file)} is no file of a broken capture")
@@ -208,7 +176,7 @@ def broken_entry(value: Any) -> BrokenEntry:
 
 
 def checked_options(value: Any) -> dict[str, Any]:
-    """Check a manifest's options; raises DatasetError."""
+    """Check the options of a dataset; raises DatasetError."""
     options = strict_json.mapping(value, "options")
     for name in strict_json.items(options.get("tables", []), "tables"):
         if strict_json.text(name, "the name of a table") not in TABLES:
@@ -241,9 +209,9 @@ def partition_name(name: str) -> str:
     return quote(name, safe="-._")
 
 
-def table_files(manifest: Manifest, table: str) -> list[str]:
+def table_files(contents: Contents, table: str) -> list[str]:
     """Parquet files of a table, as paths in the dataset."""
-    files = [file.path for tap in manifest.taps for file in tap.files if file.table == table]
+    files = [file.path for tap in contents.taps for file in tap.files if file.table == table]
     if table == "problems":
-        files += [one.file for one in manifest.broken if one.file]
+        files += [one.file for one in contents.broken if one.file]
     return files

@@ -10,8 +10,8 @@ from kdissect.analysis.engines.ibis_tables import TAP_COLUMNS
 from kdissect.analysis.engines.live_tables import live_places
 from kdissect.analysis.engines.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
-from kdissect.dataset.entries import Manifest, table_files
-from kdissect.dataset.manifest import manifest_in, read_manifest
+from kdissect.dataset.entries import Contents, table_files
+from kdissect.dataset.runs import contents_in, read_contents
 from kdissect.dataset.storage import absolute, is_uri, joined, remember, system_at
 from kdissect.dataset.stored_columns import spark_schema
 from kdissect.tables.schemas import TABLES
@@ -50,32 +50,32 @@ def place_at(path: str) -> Place | None:
     In a store only tables can be read, so KdissectError is raised there instead.
     """
     if is_uri(path):
-        return dataset_place(path, manifest_in(path))
+        return dataset_place(path, contents_in(path))
     if Path(path, MARK).is_file():
         return directory_place(Path(path))
-    manifest = read_manifest(path) if Path(path).is_dir() else None
-    return dataset_place(path, manifest) if manifest else None
+    contents = read_contents(path) if Path(path).is_dir() else None
+    return dataset_place(path, contents) if contents else None
 
 
-def dataset_place(path: str, manifest: Manifest) -> Place:
+def dataset_place(path: str, contents: Contents) -> Place:
     """A dataset as a source of queries."""
     location = absolute(path)
-    known = {file.path: (file.size, file.rows) for tap in manifest.taps for file in tap.files}
+    known = {file.path: (file.size, file.rows) for tap in contents.taps for file in tap.files}
     files = {
         table: [
             StoredFile(joined(location, file), *known.get(file, (0, UNKNOWN_ROWS)))
-            for file in table_files(manifest, table)
+            for file in table_files(contents, table)
         ]
         for table in TABLES
-        if table in manifest.options.get("tables", TABLES)
+        if table in contents.options.get("tables", TABLES)
     }
     is_near = not is_uri(location)
-    scan = None if is_near else partial(scan_of, location, manifest)
+    scan = None if is_near else partial(scan_of, location, contents)
     root = location if is_near else ""
-    return Place(remember(path), files, manifest.next_tap, True, location, scan, root=root)
+    return Place(remember(path), files, contents.next_tap, True, location, scan, root=root)
 
 
-def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
+def scan_of(location: str, contents: Contents, table: str) -> "dataset.Dataset":
     """Arrow scan of a dataset's table in a store; reads only the requested columns and rows."""
     import pyarrow as pa
     from pyarrow import dataset
@@ -84,7 +84,7 @@ def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
     schema = spark_schema(TABLES[table])
     system, _ = system_at(location)
     return dataset.dataset(
-        [system_at(joined(location, name))[1] for name in table_files(manifest, table)],
+        [system_at(joined(location, name))[1] for name in table_files(contents, table)],
         schema=pa.schema([*schema, *keys]),
         format="parquet",
         filesystem=system,
@@ -97,4 +97,4 @@ def balances_of(place: Place) -> list[dict[str, Any]]:
     """Byte balances of a dataset's taps, or of a live capture."""
     if place.is_live:
         return [dict(one) for one in place.balances]
-    return [tap.balance for tap in manifest_in(place.location).taps]
+    return [tap.balance for tap in contents_in(place.location).taps]

@@ -2,7 +2,7 @@
 
 An offset has the files of its batch: ``{"batch": 7, "files": [...]}``. So a batch repeated after a
 crash has the same files, independent of the directories' contents, and files that were never
-planned are found again, as the dataset's manifest does not list them.
+planned are found again, as the dataset does not have them.
 """
 
 import time
@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kdissect.capture.capture_file import NO_PACKET_NS
 from kdissect.dataset.complete_files import complete_files
-from kdissect.dataset.entries import Manifest
-from kdissect.dataset.manifest import read_manifest
+from kdissect.dataset.runs import known_captures
 from kdissect.dataset.storage import seen
 from kdissect.dataset.taps import first_time_of
 from kdissect.errors import CaptureError
@@ -69,7 +68,7 @@ class NewFiles:
         paths = [path for tap in found.taps for path in tap.paths]
         good = sorted((File(path, *seen(path)) for path in paths), key=first_time)
         files = [*good, *(File(one.path, *seen(one.path)) for one in found.broken)]
-        known = (read_manifest(self.dataset) or Manifest()).files()
+        known = known_captures(self.dataset)
         self.given.intersection_update(files)
         return [file for file in files if file not in known and file not in self.given]
 

@@ -15,7 +15,7 @@ from kdissect.capture.packet import SECOND_NS
 from kdissect.capture.rotation import certain_turns, chains
 from kdissect.capture.scanner import Scanner
 from kdissect.capture.splits import Split, are_in_turn, plan_file
-from kdissect.dataset.entries import NO_DATE, CaptureEntry, FileEntry, Manifest, TapEntry
+from kdissect.dataset.entries import NO_DATE, CaptureEntry, Contents, FileEntry, TapEntry
 from kdissect.dataset.storage import remember, seen
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.taps import Broken, Tap, short_name
@@ -130,17 +130,17 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def unread(paths: Iterable[str], manifest: Manifest) -> list[str]:
+def unread(paths: Iterable[str], contents: Contents) -> list[str]:
     """Files that are not in the dataset, judged by path, size and modification time."""
-    known = manifest.files()
+    known = contents.files()
     return [path for path in paths if (path, *seen(path)) not in known]
 
 
-def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Planned":
+def plan_taps(taps: Sequence[Tap], contents: Contents, inspect: Inspect) -> "Planned":
     """Plan the work that brings all captures of the taps into the dataset."""
-    new = unread((path for tap in taps for path in tap.paths), manifest)
+    new = unread((path for tap in taps for path in tap.paths), contents)
     planned = Planned([], [], set())
-    known = {capture.sha256 for tap in manifest.taps for capture in tap.captures}
+    known = {capture.sha256 for tap in contents.taps for capture in tap.captures}
     found: dict[str, Inspected] = {}
     for path, one in zip(new, inspect(new), strict=True):
         if isinstance(one, Broken):
@@ -153,7 +153,7 @@ def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Pla
     for tap in taps:
         added = [found[path] for path in tap.paths if path in found]
         if added:
-            planned.works.append(_plan_tap(tap, added, manifest, planned))
+            planned.works.append(_plan_tap(tap, added, contents, planned))
     return planned
 
 
@@ -172,13 +172,13 @@ class Planned(NamedTuple):
     read: set[str]
 
 
-def _plan_tap(tap: Tap, added: list[Inspected], manifest: Manifest, planned: Planned) -> Work:
-    entry = manifest.tap(tap.chain)
+def _plan_tap(tap: Tap, added: list[Inspected], contents: Contents, planned: Planned) -> Work:
+    entry = contents.tap(tap.chain)
     if entry is None:
-        number = max([manifest.next_tap, *(work.tap.number + 1 for work in planned.works)])
+        number = max([contents.next_tap, *(work.tap.number + 1 for work in planned.works)])
         if number > LARGEST_TAP:
             raise KdissectError(f"a dataset has {LARGEST_TAP + 1} taps at the most")
-        taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
+        taken = {one.name for one in [*contents.taps, *(work.tap for work in planned.works)]}
         entry = TapEntry(free_name(tap, taken), tap.chain, number, -1)
     return continued(entry, added)
 

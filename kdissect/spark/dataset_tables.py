@@ -1,4 +1,4 @@
-"""Tables of a dataset, from the files in its manifest: as a DataFrame, or for analyses."""
+"""Tables of a dataset after its last run: as a DataFrame, or for analyses."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.engines.stored_tables import check_files
 from kdissect.dataset.entries import table_files
-from kdissect.dataset.manifest import manifest_in
+from kdissect.dataset.runs import contents_in
 from kdissect.dataset.storage import absolute, is_uri, joined
 from kdissect.dataset.stored_columns import spark_schema
 from kdissect.pipeline import check_columns
@@ -41,7 +41,7 @@ def read_table(
 
     check_columns(table, ())
     directory = absolute(dataset)
-    names = table_files(manifest_in(directory), table)
+    names = table_files(contents_in(directory), table)
     if by_arrow and names:
         frame = arrow_frame(spark, directory, names, table_schema(table))
     else:

@@ -1,4 +1,4 @@
-"""Captures → a dataset: Parquet files by table, day and tap, and a manifest.
+"""Captures → a dataset: Parquet files by table, day and tap, and what each run changed.
 
 `dissect` can be called again with more captures, or after a crash: captures in the dataset are not
 read again, no rows are duplicated or lost. See docs/decisions/spark-pipeline.md.
@@ -18,11 +18,10 @@ from kdissect.dataset.entries import (
     NO_DATE,
     BrokenEntry,
     CaptureEntry,
-    Manifest,
+    Contents,
     TapEntry,
     partition_name,
 )
-from kdissect.dataset.manifest import Dataset
 from kdissect.dataset.planning import (
     SPARK_SPLIT_SIZE,
     Failed,
@@ -33,9 +32,9 @@ from kdissect.dataset.planning import (
     sha256_of,
     unread,
 )
+from kdissect.dataset.runs import Dataset
 from kdissect.dataset.storage import is_uri, reached_by
 from kdissect.dataset.storage_captures import local_copy
-from kdissect.dataset.storage_dataset import StoredDataset, open_dataset
 from kdissect.dataset.storage_tasks import mirrored
 from kdissect.dataset.stored_columns import UNREADABLE, spark_schema
 from kdissect.dataset.taps import Broken, Taps, find_taps, short_name
@@ -71,7 +70,7 @@ class Outcome:
     row_bytes: int
     broken: tuple[Broken, ...]
     failed: tuple[Failed, ...]
-    manifest: Manifest
+    contents: Contents
 
 
 def dissect(
@@ -88,7 +87,7 @@ def dissect(
 
     `captures` are paths, globs and directories visible to all executors; `tap` is a pattern that
     extracts the tap from the path (see `find_taps`); `options` are those of `kdissect.Options`. An
-    unreadable capture is a row in `problems`, and is listed in the manifest. A tap that cannot be
+    unreadable capture is a row in `problems`, and is listed in its contents. A tap that cannot be
     continued does not affect the others: see `Outcome.failed`. Raises KdissectError.
     """
     found = find_taps([os.fspath(one) for one in captures], tap)
@@ -109,54 +108,54 @@ def dissect_taps(
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
     runner = here if spark is None else on_spark(spark)
-    with open_dataset(dataset) as opened:
+    with Dataset(dataset) as opened:
         return _dissect(opened, found.taps, found.broken, chosen, split_size, runner)
 
 
 def _dissect(
-    dataset: Dataset | StoredDataset,
+    dataset: Dataset,
     taps: Sequence[Any],
     unreadable: Sequence[Broken],
     options: Options,
     split_size: int,
     runner: Runner,
 ) -> Outcome:
-    manifest = dataset.manifest
-    check_options(manifest, options)
-    stores = stores_of(dataset, taps, manifest)
+    contents = dataset.contents
+    check_options(contents, options)
+    stores = stores_of(dataset, taps, contents)
     inspect = partial(inspect_capture, split_size=split_size, stores=stores)
 
     def inspect_all(paths: Sequence[str]) -> list[Inspected | Broken]:
         return nearest(runner, paths)(inspect, paths)
 
     def plan_again(chains: set[str]) -> Planned:
-        first = merged(manifest, done.taps, [], set())
+        first = merged(contents, done.taps, [], set())
         return plan_taps([tap for tap in taps if tap.chain in chains], first, inspect_all)
 
-    planned = plan_taps(taps, manifest, inspect_all)
-    new = unread((one.path for one in unreadable), manifest)
+    planned = plan_taps(taps, contents, inspect_all)
+    new = unread((one.path for one in unreadable), contents)
     broken = [
         *(one for one in unreadable if one.path in new), *planned.broken
     ]  # fmt: skip
-    mended = planned.read & {one.path for one in manifest.broken}
+    mended = planned.read & {one.path for one in contents.broken}
     if not planned.works and not broken and not mended:
-        return Outcome(0, 0, 0, 0, 0, (), (), manifest)
+        return Outcome(0, 0, 0, 0, 0, (), (), contents)
     task = Task(
         str(dataset.directory),
         str(dataset.run_directory),
-        manifest.run + 1,
+        contents.run + 1,
         options,
         tuple(planned.works),
-        f"-{dataset.token}" if dataset.token else "",
+        f"-{dataset.token}",
         stores,
     )
     done = Steps(task, runner).run()
     done, lost = try_again(task, done, plan_again, runner)
     broken += lost
-    made = merged(manifest, done.taps, [broken_entry(task, one) for one in broken], planned.read)
+    made = merged(contents, done.taps, [broken_entry(task, one) for one in broken], planned.read)
     made.options = described(options)
-    dataset.commit(made, new_files(manifest, made), stale(manifest, made))
-    added = [capture for tap in done.taps for capture in new_captures(tap, manifest)]
+    dataset.commit(made, new_files(contents, made), stale(contents, made))
+    added = [capture for tap in done.taps for capture in new_captures(tap, contents)]
     return Outcome(
         len(added),
         sum(one.size for one in added),
@@ -169,11 +168,9 @@ def _dissect(
     )
 
 
-def stores_of(
-    dataset: Dataset | StoredDataset, taps: Sequence[Any], manifest: Manifest
-) -> tuple[str, ...]:
+def stores_of(dataset: Dataset, taps: Sequence[Any], contents: Contents) -> tuple[str, ...]:
     """Settings that tasks need to reach all files of a run."""
-    before = [capture.path for tap in manifest.taps for capture in tap.captures]
+    before = [capture.path for tap in contents.taps for capture in tap.captures]
     return reached_by([str(dataset.directory), *before, *(p for tap in taps for p in tap.paths)])
 
 
@@ -199,10 +196,10 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def check_options(manifest: Manifest, options: Options) -> None:
+def check_options(contents: Contents, options: Options) -> None:
     """Raise KdissectError if the dataset was created with other options."""
     for name, value in described(options).items():
-        before = manifest.options.get(name, value)
+        before = contents.options.get(name, value)
         if before != value:
             raise KdissectError(
                 f"the dataset was made with {name} {before!r}, not {value!r}: "
@@ -253,34 +250,33 @@ def write_problem(path: Path, broken: Broken) -> None:
 
 
 def merged(
-    manifest: Manifest, taps: list[TapEntry], broken: list[BrokenEntry], read: set[str]
-) -> Manifest:
-    """The manifest with these taps added, or replacing their previous entries.
+    contents: Contents, taps: list[TapEntry], broken: list[BrokenEntry], read: set[str]
+) -> Contents:
+    """The contents with these taps added, or replacing their previous entries.
 
-    `read` are captures that are no longer broken, even if the manifest lists them so.
+    `read` are captures that are no longer broken, even if the dataset has them so.
     """
     numbers = {tap.number for tap in taps}
     every = sorted(
-        [*(tap for tap in manifest.taps if tap.number not in numbers), *taps],
+        [*(tap for tap in contents.taps if tap.number not in numbers), *taps],
         key=lambda tap: tap.number,
     )
     again = read | {one.path for one in broken}
-    kept = [one for one in manifest.broken if one.path not in again]
-    next_tap = max([manifest.next_tap, *(tap.number + 1 for tap in taps)])
-    return Manifest(manifest.run, next_tap, manifest.options, every, [*kept, *broken])
+    kept = [one for one in contents.broken if one.path not in again]
+    return Contents(contents.run, contents.options, every, [*kept, *broken])
 
 
-def new_files(before: Manifest, after: Manifest) -> list[str]:
+def new_files(before: Contents, after: Contents) -> list[str]:
     """Files to be moved into the dataset."""
     return sorted(after.names() - before.names())
 
 
-def stale(before: Manifest, after: Manifest) -> list[str]:
-    """Files that are no longer in the manifest."""
+def stale(before: Contents, after: Contents) -> list[str]:
+    """Files that are no longer in the contents."""
     return sorted(before.names() - after.names())
 
 
-def new_captures(tap: TapEntry, before: Manifest) -> list[CaptureEntry]:
+def new_captures(tap: TapEntry, before: Contents) -> list[CaptureEntry]:
     """Captures of a tap that were not in the dataset before."""
     known = {one.sha256 for other in before.taps for one in other.captures}
     return [one for one in tap.captures if one.sha256 not in known]

@@ -16,7 +16,7 @@ from kdissect.spark.dataset_tables import located, pattern_of
 from kdissect.spark.rollups import (
     VERSION,
     Unit,
-    manifest_at,
+    contents_at,
     read_rollup,
     rolled_up,
     rolled_up_there,
@@ -56,7 +56,7 @@ def answer_of_rollups(
         if not place.is_dataset:
             raise KdissectError(f"{place.name} is no dataset: rollups are of datasets")
         location = place.location
-        units = chosen_units(units_of(manifest_at(location), [asked.level]), asked.where)
+        units = chosen_units(units_of(contents_at(location), [asked.level]), asked.where)
         there = rollups_in(location)
         written = [unit for unit in units if unit.rollup in there]
         missing = [unit for unit in units if unit.rollup not in there]

@@ -3,7 +3,7 @@
     DATASET/_kdissect/rollups/1/client_id/date=2026-11-22/tap=broker-1/r000001-t0-000000.parquet
 
 Each belongs to one Parquet file of the dataset, and has its name. Those files are immutable, so a
-rollup is valid as long as the manifest lists its file; missing rollups are computed on demand, and
+rollup is valid as long as the dataset has its file; missing rollups are computed on demand, and
 `roll_up` writes missing ones and removes obsolete ones.
 """
 
@@ -16,8 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.engines.stored_tables import check_files
-from kdissect.dataset.entries import OWN, Manifest
-from kdissect.dataset.manifest import read_manifest
+from kdissect.dataset.entries import OWN, Contents
 from kdissect.dataset.rollup_rows import (
     CLIENT,
     LEVELS,
@@ -26,6 +25,7 @@ from kdissect.dataset.rollup_rows import (
     rollup_schema,
     sketches,
 )
+from kdissect.dataset.runs import read_contents
 from kdissect.dataset.storage import (
     absolute,
     files_in,
@@ -89,8 +89,9 @@ def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = No
     Safe at any time, also while others write to the dataset. Raises KdissectError if the dataset
     does not exist, or has no exchanges.
     """
+    sketches()
     location = absolute(dataset)
-    units = units_of(manifest_at(location))
+    units = units_of(contents_at(location))
     there = rollups_in(location)
     missing = [unit for unit in units if unit.rollup not in there]
     runner = here if session is None else on_spark(session)
@@ -102,20 +103,20 @@ def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = No
     return RolledUp(len(missing), len(useless), len(now), sum(now.values()))
 
 
-def manifest_at(location: str) -> Manifest:
-    """The manifest; raises KdissectError if rollups are not possible."""
-    manifest = read_manifest(location)
-    if manifest is None:
+def contents_at(location: str) -> Contents:
+    """The contents; raises KdissectError if rollups are not possible."""
+    contents = read_contents(location)
+    if contents is None:
         raise KdissectError(f"{location} is no dataset: rollups are of datasets")
-    if "exchanges" not in manifest.options.get("tables", TABLE_OF.values()):
+    if "exchanges" not in contents.options.get("tables", TABLE_OF.values()):
         raise KdissectError(f"{location} has no table exchanges: there is nothing to roll up")
-    return manifest
+    return contents
 
 
-def units_of(manifest: Manifest, levels: Sequence[str] = LEVELS) -> list[Unit]:
+def units_of(contents: Contents, levels: Sequence[str] = LEVELS) -> list[Unit]:
     """Files of a dataset that have rollups of these levels."""
     units = []
-    for tap in manifest.taps:
+    for tap in contents.taps:
         exchanges = defaultdict(list)
         for file in tap.files:
             if file.table == "exchanges":

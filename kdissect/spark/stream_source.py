@@ -32,7 +32,7 @@ class Paths(InputPartition):
 class CaptureFiles(DataSource):
     """The source; all of its options except ``tap`` are required.
 
-    ``sources``: paths, globs and directories as JSON. ``dataset``: its manifest lists known files.
+    ``sources``: paths, globs and directories as JSON. ``dataset``: it has the known files.
     ``quiet_s``, ``tap``: see `complete_files`. ``max_bytes``: of a batch, except its first file.
     ``stores_secret``: result of `reached_by`, as JSON; Spark redacts options with such a name.
     """

@@ -1,7 +1,7 @@
 """Directories of rotating captures → a growing dataset, by Structured Streaming.
 
 A batch is a set of complete files (`stream_source`), which `pipeline.dissect_taps` brings into the
-dataset in one commit. A batch repeated after a crash finds its files in the manifest and does
+dataset in one commit. A batch repeated after a crash finds its files in the dataset and does
 nothing, so processing is exactly-once. The Spark checkpoint holds only the files of each batch.
 """
 
@@ -121,7 +121,7 @@ def follow_here(
     interval_s: float,
     is_over: Callable[[], bool],
 ) -> None:
-    """Run the query's batches in this process; the manifest is its only state."""
+    """Run the query's batches in this process; the dataset is its only state."""
     start = first_offset()
     if available_now:
         found.freeze()

@@ -1,4 +1,4 @@
-"""Files below a directory, by untrusted names: from manifests, commits, listings of stores.
+"""Files below a directory, by untrusted names: from logs, records of runs, listings of stores.
 
 Any process that can write to a dataset or to the directory of a live capture can create any name
 and any link there. So names are checked, each part of a name is opened below the directory before

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from kdissect.errors import DatasetError
 
-# A manifest is six deep: document, taps, tap, balance, counts by name, number.
+# A tap in a dataset is four deep: tap, balance, counts by name, number.
 DEEPEST: Final = 16
 # A value takes 12 bytes with its name in all files that kdissect writes; small files are exempt.
 VALUE_BYTES: Final = 8

@@ -61,7 +61,7 @@ def test_the_size_of_splits_is_that_of_the_library() -> None:
 
 def test_outcome_is_printed_in_lines(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(outcome, is_json=False) == 0
-    (tap,) = outcome.manifest.taps
+    (tap,) = outcome.contents.taps
     said = capsys.readouterr()
     assert said.out == ""
     first, *others = said.err.replace("\N{NARROW NO-BREAK SPACE}", "").splitlines()
@@ -74,7 +74,7 @@ def test_outcome_is_printed_in_lines(outcome: Outcome, capsys: pytest.CaptureFix
 def test_outcome_is_one_line_of_json(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(outcome, is_json=True) == 0
     said = capsys.readouterr()
-    (tap,) = outcome.manifest.taps
+    (tap,) = outcome.contents.taps
     assert said.err == ""
     assert json.loads(said.out) == {
         "schema_version": 1,
@@ -94,7 +94,7 @@ def test_unreadable_captures_are_listed_up_to_a_limit(
 ) -> None:
     broken = tuple(Broken(f"{n}.pcap", f"{n}.pcap: torn\n  00 00") for n in range(13))
     failed = (Failed("b1", "b1/2.pcap: no such file"),)
-    worse = Outcome(0, 0, 0, 0, 0, broken, failed, outcome.manifest)
+    worse = Outcome(0, 0, 0, 0, 0, broken, failed, outcome.contents)
     assert show(worse, is_json=True) == 1
     assert capsys.readouterr().err.splitlines() == [
         *(f"kdissect: {n}.pcap: torn" for n in range(10)),

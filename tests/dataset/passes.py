@@ -12,7 +12,7 @@ from kdissect.pipeline import Options, Run
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.plain_rows import plain_rows
-from tests.spark.rotated import ALL, Rows, as_spark, dataset_rows, manifest_of
+from tests.spark.rotated import ALL, Rows, as_spark, contents_of, dataset_rows
 
 
 class InTurn(Capture):
@@ -87,7 +87,7 @@ def late_text(tap: TapEntry, path: str) -> str:
 
 def check_rows(dataset: Path) -> TapEntry:
     """The only tap of a dataset, which has the rows of those passes, and counts all of it."""
-    (tap,) = manifest_of(dataset).taps
+    (tap,) = contents_of(dataset).taps
     assert dataset_rows(dataset) == rows_of_passes(tap)
     assert tap.balance["packets"] == sum(one.packets for one in tap.captures)
     assert tap.balance["exchanges"] == tap.rows.get("exchanges", 0)

@@ -22,7 +22,7 @@ def both_of(captures: Iterable[str], place: Path) -> Both:
     """Captures, by their names without the ending, in both forms."""
     dataset = place / "dataset"
     paths = [CAPTURES / f"{name}.pcapng" for name in captures]
-    taps = dissect(None, paths, dataset).manifest.taps
+    taps = dissect(None, paths, dataset).contents.taps
     directories = [place / tap.name for tap in taps]
     for tap, directory in zip(taps, directories, strict=True):
         kdissect.write([capture.path for capture in tap.captures], directory)

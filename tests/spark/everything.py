@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.seeds import SEED
-from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, manifest_of, rotate
+from tests.spark.rotated import ALL, CAPTURES, Rows, contents_of, dataset_rows, library_rows, rotate
 
 EVERY = tuple(sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*")))
 # So small that the captures, of a few kilobytes, have several.
@@ -38,9 +38,9 @@ class Everything:
 
     def check(self, dataset: Path) -> int:
         """The dataset has those rows, table by table; gives how many."""
-        manifest = manifest_of(dataset)
-        assert manifest.broken == []
-        taps = {str(Path(tap.chain).parent): tap for tap in manifest.taps}
+        contents = contents_of(dataset)
+        assert contents.broken == []
+        taps = {str(Path(tap.chain).parent): tap for tap in contents.taps}
         assert sorted(taps) == sorted(self.paths)
         count = 0
         for directory, tap in taps.items():

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 import kdissect
 from kdissect.api.answers import analyse
 from kdissect.api.summary_pass import findings
+from kdissect.dataset.run_records import Record, from_parquet, to_parquet
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
@@ -29,7 +31,8 @@ NAMES = (
     f"exchanges/{DATE}/tap=x/../../../../outside/exchanges.parquet",
     f"exchanges/../../outside/exchanges/{DATE}/tap=x/canary.parquet",
     "_kdissect/states/0/../../../../outside/000001.state", "_kdissect/manifest.json",
-    "_kdissect/lock", f"_kdissect/{RUN}/commit.json", "exchanges", ".", "..", "", "/", "//", "a//b",
+    "_kdissect/lock", f"_kdissect/{RUN}/commit.json", "runs/_delta_log/x.json", "exchanges", ".",
+    "..", "", "/", "//", "a//b",
     "a/./b", "exchanges/", "/etc/passwd", "file:///etc/passwd", "s3://bucket/key", "a\0b", "a\nb",
     "a\x1b[31mb", "~/canary", "$HOME/canary", "*.parquet", "exchanges/*", "\\\\host\\share",
     "x" * 300, "x/" * 600 + "y", "\ud800", "\udcff", "é", "%2e%2e/outside", "exchanges/**",
@@ -66,7 +69,7 @@ def sound_dataset(place: Path) -> Path:
 def sandbox_of(sound: Path, place: Path) -> Sandbox:
     sandbox = Sandbox(place)
     shutil.copytree(sound / "dataset", sandbox.inside, symlinks=True)
-    # As the manifest names them; they are only read.
+    # As the contents names them; they are only read.
     sandbox.captures = sorted((sound / "ring").iterdir())
     return sandbox
 
@@ -105,8 +108,25 @@ def brought_in(sandbox: Sandbox) -> None:
         raise KdissectError(one.message)
 
 
-def manifest_path(sandbox: Sandbox) -> Path:
-    return sandbox.inside / "_kdissect" / "manifest.json"
+def log_path(sandbox: Sandbox, table: str, version: int = 0) -> Path:
+    return sandbox.inside / table / "_delta_log" / f"{version:020}.json"
+
+
+def records_at(dataset: Path) -> list[Record]:
+    """All records of runs, in their order."""
+    found = []
+    for file in dataset.glob("runs/*.parquet"):
+        found += from_parquet(file.read_bytes(), str(file))
+    return sorted(found)
+
+
+def written_records(dataset: Path, records: list[Record]) -> None:
+    """Replace all records."""
+    first, *others = sorted(dataset.glob("runs/*.parquet"))
+    first.write_bytes(to_parquet(records))
+    none = parquet.read_table(first).slice(0, 0)
+    for file in others:
+        parquet.write_table(none, file)
 
 
 def placed(value: Any, sandbox: "Sandbox | Elsewhere") -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.dataset.passes import rows_of_passes
-from tests.spark.rotated import ALL, dataset_rows, manifest_of, rotate
+from tests.spark.rotated import ALL, contents_of, dataset_rows, rotate
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0  # for machines that are out of breath
@@ -77,7 +77,7 @@ class Place:
     def check(self) -> int:
         """Compare the dataset with the library's rows, tap by tap; return the number of rows."""
         count = 0
-        taps = {Path(tap.chain).parent.name: tap for tap in manifest_of(self.dataset).taps}
+        taps = {Path(tap.chain).parent.name: tap for tap in contents_of(self.dataset).taps}
         assert sorted(taps) == ["one", "two"]
         for name, tap in taps.items():
             ring = self.directory / "rings" / name

@@ -10,7 +10,8 @@ import pyarrow.parquet
 
 from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.dataset.manifest import Manifest, read_manifest
+from kdissect.dataset.entries import Contents, table_files
+from kdissect.dataset.runs import read_contents
 from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 from kdissect.pipeline import Options, Run
 from kdissect.tables.ids import TAP_BITS
@@ -80,12 +81,14 @@ def as_spark(table: str, row: dict[str, object], tap: int) -> dict[str, object]:
 
 
 def dataset_rows(dataset: Path, tap: str | None = None) -> Rows:
-    """Rows in the Parquet files of a dataset, regardless of its manifest."""
-    partition = "*" if tap is None else f"tap={tap}"
+    """Rows in the Parquet files that a dataset has now."""
+    contents = read_contents(dataset) or Contents()
+    directory = None if tap is None else f"tap={tap}"
     rows: Rows = {}
     for table in TABLES:
-        files = sorted(dataset.glob(f"{table}/date=*/{partition}/*.parquet"))
-        found = spark_rows(table, (pa.parquet.ParquetFile(file).read() for file in files))
+        files = [dataset / name for name in sorted(table_files(contents, table))]
+        chosen = [file for file in files if directory in (None, file.parent.name)]
+        found = spark_rows(table, (pa.parquet.ParquetFile(file).read() for file in chosen))
         if found:
             rows[table] = found
     return dict(sorted(rows.items()))
@@ -110,11 +113,11 @@ def spark_rows(table: str, batches: Iterable[pa.Table | pa.RecordBatch]) -> list
     return sorted(found)
 
 
-def manifest_of(dataset: Path) -> Manifest:
-    """The manifest, with counts equal to those of the files."""
-    manifest = read_manifest(dataset)
-    assert manifest is not None
-    for tap in manifest.taps:
+def contents_of(dataset: Path) -> Contents:
+    """The contents, with counts equal to those of the files."""
+    contents = read_contents(dataset)
+    assert contents is not None
+    for tap in contents.taps:
         for file in tap.files:
             assert pa.parquet.read_metadata(dataset / file.path).num_rows == file.rows
-    return manifest
+    return contents

@@ -1,7 +1,8 @@
 """An S3 server on this machine, for tests and measurements."""
 
-import logging
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from kdissect.dataset.entries import table_files
-from kdissect.dataset.manifest import Manifest, read_manifest
+from kdissect.dataset.runs import Contents, read_contents
 from kdissect.dataset.storage import joined, remember, system_at, write_bytes
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
@@ -25,26 +26,8 @@ DUMMY = {
 }
 
 
+ROOT = Path(__file__).parents[2]
 WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_contents")
-
-
-class RightName:
-    """An application whose response to the end of a multipart upload has the name that S3 gives it.
-
-    That of moto 5.2 is called ...Response, which makes Arrow retry again and again.
-    """
-
-    def __init__(self, application: Any) -> None:
-        self.application = application
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        from werkzeug.wrappers import Response
-
-        response = Response.from_app(self.application, environ)
-        if environ["REQUEST_METHOD"] == "POST" and "uploadId" in environ["QUERY_STRING"]:
-            body = response.get_data().replace(b"UploadResponse", b"UploadResult")
-            response.set_data(body)
-        return response(environ, start_response)
 
 
 class Bucket(NamedTuple):
@@ -69,27 +52,24 @@ class Bucket(NamedTuple):
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Start a server without buckets; yield the query of its URIs."""
-    from moto.moto_server import threaded_moto_server
-    from moto.server import ThreadedMotoServer
+    """Start a server without buckets; yield the query of its URIs.
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    plain = threaded_moto_server.DomainDispatcherApplication
+    It is a process of its own: `deltalake` holds the interpreter's lock while it waits.
+    """
+    words = [sys.executable, "-m", "tests.spark.s3_server"]
     with (
         mock.patch.dict(os.environ, DUMMY),
-        mock.patch.object(
-            threaded_moto_server,
-            "DomainDispatcherApplication",
-            lambda make: RightName(plain(make)),
-        ),
+        subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as server,
     ):
-        server.start()
-        host, port = server.get_host_and_port()
+        assert server.stdin is not None
+        assert server.stdout is not None
         try:
-            yield f"endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+            address = server.stdout.readline().strip()
+            yield f"endpoint_override={address}&scheme=http&region=us-east-1"
         finally:
-            server.stop()
+            server.stdin.close()  # it ends with it
 
 
 def make_bucket(name: str, options: str) -> Bucket:
@@ -133,7 +113,7 @@ class Watched:
 
 
 def stored_rows(dataset: str) -> Rows:
-    """Rows of the files in the manifest of a dataset in a store, by table."""
+    """Rows of the files in the contents of a dataset in a store, by table."""
     rows: Rows = {}
     for table in TABLES:
         batches = [read_parquet(joined(remember(dataset), name)) for name in listed(dataset, table)]
@@ -149,12 +129,12 @@ def read_parquet(location: str) -> pa.Table:
 
 
 def listed(dataset: str, table: str) -> list[str]:
-    """The files of a table that the manifest lists."""
-    return table_files(stored_manifest(dataset), table)
+    """The files of a table that the contents lists."""
+    return table_files(stored_contents(dataset), table)
 
 
-def stored_manifest(dataset: str) -> Manifest:
-    """The manifest, which there must be."""
-    manifest = read_manifest(dataset)
-    assert manifest is not None
-    return manifest
+def stored_contents(dataset: str) -> Contents:
+    """The contents, which there must be."""
+    contents = read_contents(dataset)
+    assert contents is not None
+    return contents

@@ -11,7 +11,7 @@ import pytest
 from kdissect.dataset import tasks
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
-from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
+from tests.spark.rotated import ALL, contents_of, dataset_rows, library_rows, rotate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def test_a_disk_that_is_full_at_any_moment_leaves_the_dataset_as_it_was(tmp_path
         ):
             dissect(None, paths, dataset, tables=ALL)
         assert dataset_rows(dataset) == before
-        assert len(manifest_of(dataset).taps[0].captures) == 1
+        assert len(contents_of(dataset).taps[0].captures) == 1
     dissect(None, paths, dataset, tables=ALL)
     assert dataset_rows(dataset) == library_rows(paths)
 

@@ -15,19 +15,34 @@ from kdissect.spark.pipeline import dissect
 from kdissect.system.confined import Below
 from tests.seeds import SEED
 from tests.spark.hostile import NAMES, RUN, directory, each_way, everything, fifo, link, placed
-from tests.spark.rotated import manifest_of
+from tests.spark.rotated import contents_of
 from tests.spark.sandbox import Sandbox
 
 
 def test_a_sound_dataset_is_used_as_ever(sandbox: Sandbox) -> None:
     assert [*everything(sandbox)] == [""] * 12
-    manifest = manifest_of(sandbox.inside)
-    assert len(manifest.taps[0].captures) == 3
-    assert len(manifest.broken) == 1
+    contents = contents_of(sandbox.inside)
+    assert len(contents.taps[0].captures) == 3
+    assert len(contents.broken) == 1
 
 
-def own_file(sandbox: Sandbox, number: int = 0) -> str:
-    return manifest_of(sandbox.inside).taps[0].files[number].path
+def own_file(sandbox: Sandbox) -> str:
+    files = contents_of(sandbox.inside).taps[0].files
+    return next(file.path for file in files if file.table == "exchanges")
+
+
+def named(name: str, sandbox: Sandbox) -> str:
+    """A path in the dataset, from the name of its kind."""
+    file = own_file(sandbox)
+    records = next(sandbox.inside.glob("runs/*.parquet"))
+    return {
+        "FILE": file,
+        "DATE": str(Path(file).parent.parent),
+        "STATE": contents_of(sandbox.inside).taps[0].state,
+        "LOG": "exchanges/_delta_log/00000000000000000000.json",
+        "RUN_LOG": "runs/_delta_log/00000000000000000001.json",
+        "RECORDS": str(records.relative_to(sandbox.inside)),
+    }.get(name, name)
 
 
 @pytest.mark.slow
@@ -36,18 +51,13 @@ def own_file(sandbox: Sandbox, number: int = 0) -> str:
     "name",
     [
         "_kdissect", "_kdissect/manifest.json", "_kdissect/lock", "_kdissect/states",
-        "_kdissect/states/0", "_kdissect/rollups", "_kdissect/rollups/1",
-        f"_kdissect/{RUN}", f"_kdissect/{RUN}/commit.json", "exchanges", "FILE", "DATE", "STATE",
+        "_kdissect/states/0", "_kdissect/rollups", "_kdissect/rollups/1", f"_kdissect/{RUN}",
+        "runs", "runs/_delta_log", "RUN_LOG", "RECORDS", "exchanges", "exchanges/_delta_log", "LOG",
+        "FILE", "DATE", "STATE",
     ],
 )  # fmt: skip
 def test_no_link_in_a_dataset_is_followed(name: str, to: str, sandbox: Sandbox) -> None:
-    file = own_file(sandbox)
-    state = manifest_of(sandbox.inside).taps[0].state
-    name = {
-        "FILE": file,
-        "DATE": str(Path(file).parent.parent),
-        "STATE": state,
-    }.get(name, name)
+    name = named(name, sandbox)
     link(sandbox.inside / name, sandbox.outside / to)
     said = [*each_way(sandbox)]
     assert any("symbolic link" in one for one in said), said
@@ -58,14 +68,12 @@ def test_no_link_in_a_dataset_is_followed(name: str, to: str, sandbox: Sandbox) 
 @pytest.mark.parametrize("change", [fifo, directory])
 @pytest.mark.parametrize(
     "name",
-    ["_kdissect/manifest.json", "_kdissect/lock", f"_kdissect/{RUN}/commit.json", "FILE", "STATE"],
+    ["_kdissect/manifest.json", "_kdissect/lock", "LOG", "RUN_LOG", "RECORDS", "FILE", "STATE"],
 )
 def test_only_regular_files_are_opened(
     name: str, change: Callable[[Path, Path], None], sandbox: Sandbox
 ) -> None:
-    name = {"FILE": own_file(sandbox), "STATE": manifest_of(sandbox.inside).taps[0].state}.get(
-        name, name
-    )
+    name = named(name, sandbox)
     change(sandbox.inside / name, sandbox.outside)
     assert any(each_way(sandbox))
 
@@ -106,7 +114,7 @@ def other_parquet(path: Path, chance: random.Random) -> None:
 def test_a_parquet_file_that_is_another_is_one_error_at_most(number: int, sandbox: Sandbox) -> None:
     # The first gives a column a name that is no text.
     chance = random.Random(SEED + number if number else 2087893113)
-    files = [sandbox.inside / one.path for one in manifest_of(sandbox.inside).taps[0].files]
+    files = [sandbox.inside / one.path for one in contents_of(sandbox.inside).taps[0].files]
     other_parquet(chance.choice(files), chance)
     for rollup in sandbox.inside.glob("_kdissect/rollups/**/*.parquet"):
         other_parquet(rollup, chance)
@@ -118,7 +126,7 @@ def test_a_parquet_file_that_is_another_is_one_error_at_most(number: int, sandbo
     "content", [b"", b"\x80\x04r\xff\xff\xff\x1f.", b"cos\nsystem\n(Vx\ntR.", bytes(10_000)]
 )
 def test_a_state_that_is_none_fails_its_tap_alone(content: bytes, sandbox: Sandbox) -> None:
-    state = sandbox.inside / manifest_of(sandbox.inside).taps[0].state
+    state = sandbox.inside / contents_of(sandbox.inside).taps[0].state
     state.write_bytes(content)
     (failed,) = dissect(None, sandbox.captures, sandbox.inside).failed
     assert "no state of this version of kdissect" in failed.message
@@ -126,7 +134,7 @@ def test_a_state_that_is_none_fails_its_tap_alone(content: bytes, sandbox: Sandb
 
 
 def test_a_state_larger_than_memory_is_not_read(sandbox: Sandbox) -> None:
-    state = sandbox.inside / manifest_of(sandbox.inside).taps[0].state
+    state = sandbox.inside / contents_of(sandbox.inside).taps[0].state
     os.truncate(state, 1 << 40)  # none of it is on the disk
     (failed,) = dissect(None, sandbox.captures, sandbox.inside).failed
     assert "more than" in failed.message

@@ -16,7 +16,7 @@ from kdissect.errors import DatasetError, OutputError
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.source_stream import check_offset
 from tests.spark.hostile import NAMES, directory, fifo, link, places_in
-from tests.spark.rotated import CAPTURES, manifest_of, rotate
+from tests.spark.rotated import CAPTURES, contents_of, rotate
 
 
 class Swapped:
@@ -58,7 +58,7 @@ def test_a_swapped_file_of_the_staging_directory_runs_nothing(
         (failed,) = outcome.failed
         assert failed.message
     assert not (tmp_path / "executed").exists()
-    assert outcome.manifest.taps == [] or kind == "*/exchanges"
+    assert outcome.contents.taps == [] or kind == "*/exchanges"
 
 
 def test_a_swapped_boundary_state_of_another_split_is_refused(
@@ -86,7 +86,7 @@ def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
     keys = CAPTURES / "tls/tls13-4.3.1.keys"
     dataset = tmp_path / "dataset"
     dissect(None, paths[:1], dataset, tables=("exchanges",), keylog=str(keys))
-    place = dataset / manifest_of(dataset).taps[0].state
+    place = dataset / contents_of(dataset).taps[0].state
     state = Checkpoint.from_bytes(place.read_bytes())
     assert state.splits
     other = tuple(split._replace(path="/dev/zero") for split in state.splits)

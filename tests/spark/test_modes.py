@@ -52,14 +52,15 @@ def test_states_and_staging_of_a_dataset(
     (state,) = dataset.glob("_kdissect/states/*/*.state")
     assert mode_of(state) == FILE
     assert mode_of(dataset / "_kdissect" / "states") == DIRECTORY
-    assert mode_of(dataset / "_kdissect" / "manifest.json") == 0o666 & ~umask
+    logs = [*dataset.glob("*/_delta_log/*.json"), *dataset.glob("runs/*.parquet")]
+    assert {mode_of(path) for path in logs} == {0o666 & ~umask}
 
 
 @pytest.mark.parametrize("payload", [False, True])
 def test_tables_of_a_dataset_with_payload(umask: int, payload: bool, tmp_path: Path) -> None:
     outcome = dissect(None, [CAPTURE], tmp_path / "dataset", split_size=20_000, payload=payload)
     files = [
-        tmp_path / "dataset" / file.path for tap in outcome.manifest.taps for file in tap.files
+        tmp_path / "dataset" / file.path for tap in outcome.contents.taps for file in tap.files
     ]
     assert files
     assert {mode_of(path) for path in files} == {FILE if payload else 0o666 & ~umask}

@@ -78,4 +78,4 @@ def test_rollups_and_captures_are_those_that_are_named(
         rolled.append(source.count())
     assert rolled[:2] == rolled[2:]
     made = dissect(spark, [tmp_path / name / "ring.pcapng"], tmp_path / f"new {name}")
-    assert [tap.name for tap in made.manifest.taps] == ["ring"]
+    assert [tap.name for tap in made.contents.taps] == ["ring"]

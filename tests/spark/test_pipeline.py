@@ -4,24 +4,25 @@ import hashlib
 import os
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyarrow.parquet import ParquetFile
 
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.dataset.manifest import Dataset
 from kdissect.dataset.planning import sha256_of
+from kdissect.dataset.runs import Dataset
 from kdissect.dataset.tasks import Task, dissect_part
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
-from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.capture.writers import make_pcap
 from tests.spark.rotated import (
     ALL,
     CAPTURES,
+    contents_of,
     dataset_rows,
     library_rows,
-    manifest_of,
     packets_of,
     rotate,
 )
@@ -53,9 +54,9 @@ def test_captures_that_come_later_are_put_behind_those_that_are_in(tmp_path: Pat
         assert dataset_rows(dataset) == library_rows(paths[:end])
     # The last one brought two captures; nothing was read of the others.
     assert outcome.captures == 2
-    manifest = manifest_of(dataset)
-    assert [capture.path for capture in manifest.taps[0].captures] == paths
-    assert manifest.run == 3
+    contents = contents_of(dataset)
+    assert [capture.path for capture in contents.taps[0].captures] == paths
+    assert contents.run == 3
 
 
 def test_captures_that_are_gone_are_not_needed_for_those_that_follow(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_several_taps_have_ids_of_their_own(tmp_path: Path) -> None:
     other = rotate("sasl-4.3.1.pcapng", tmp_path / "b2", 2, seed=2)
     dataset = tmp_path / "dataset"
     dissect(None, [*one, *other], dataset, tables=ALL)
-    taps = {tap.name: tap.number for tap in manifest_of(dataset).taps}
+    taps = {tap.name: tap.number for tap in contents_of(dataset).taps}
     assert sorted(taps) == ["b1-ring", "b2-ring"]
     assert dataset_rows(dataset, "b1-ring") == library_rows(one, taps["b1-ring"])
     assert dataset_rows(dataset, "b2-ring") == library_rows(other, taps["b2-ring"])
@@ -130,7 +131,7 @@ def test_a_broken_capture_is_a_problem_and_not_a_failed_run(tmp_path: Path) -> N
     dataset = tmp_path / "dataset"
     outcome = dissect(None, [str(tmp_path / "ring")], dataset)
     assert [one.path for one in outcome.broken] == [str(broken)]
-    entry = manifest_of(dataset).broken[0]
+    entry = contents_of(dataset).broken[0]
     assert entry.sha256 == hashlib.sha256(broken.read_bytes()).hexdigest()
     assert dissect(None, [str(tmp_path / "ring")], dataset).broken == ()
     rows = dataset_rows(dataset)
@@ -140,7 +141,7 @@ def test_a_broken_capture_is_a_problem_and_not_a_failed_run(tmp_path: Path) -> N
     assert rows["exchanges"] == library_rows(paths)["exchanges"]
     broken.write_bytes(Path(paths[0]).read_bytes())
     dissect(None, [str(tmp_path / "ring")], dataset)
-    assert manifest_of(dataset).broken == []
+    assert contents_of(dataset).broken == []
     assert "unreadable-capture" not in str(dataset_rows(dataset).get("problems"))
 
 
@@ -154,7 +155,7 @@ def test_a_dataset_has_the_same_options_for_all(tmp_path: Path) -> None:
 def test_the_manifest_has_sha256_and_counts(tmp_path: Path) -> None:
     capture = CAPTURES / "groups-4.3.1.pcapng"
     dissect(None, [capture], tmp_path / "dataset")
-    (tap,) = manifest_of(tmp_path / "dataset").taps
+    (tap,) = contents_of(tmp_path / "dataset").taps
     (entry,) = tap.captures
     assert entry.sha256 == hashlib.sha256(capture.read_bytes()).hexdigest()
     assert (entry.size, entry.splits) == (capture.stat().st_size, 1)
@@ -175,45 +176,6 @@ def test_a_run_that_was_killed_before_its_commit_has_not_been(tmp_path: Path) ->
     assert written(dataset) == before
     dissect(None, paths, dataset, tables=ALL)
     assert dataset_rows(dataset) == library_rows(paths)
-
-
-@pytest.mark.parametrize("step", range(1, 60, 7))
-def test_a_run_that_was_killed_in_its_commit_is_ended_by_the_next(
-    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = rotate("sasl-4.3.1.pcapng", tmp_path / "ring", 2, seed=12)
-    dataset = tmp_path / "dataset"
-    dissect(None, paths[:1], dataset)
-    left = step
-    replace, unlink = os.replace, os.unlink
-
-    def count() -> None:
-        nonlocal left
-        left -= bool(list(dataset.glob("_kdissect/run-*/commit.json")))
-        if left < 0:
-            raise KeyboardInterrupt
-
-    def replaced(*paths: str, **at: int) -> None:
-        count()
-        replace(*paths, **at)
-
-    def unlinked(path: str, **at: int) -> None:
-        count()
-        unlink(path, **at)
-
-    monkeypatch.setattr(os, "replace", replaced)
-    monkeypatch.setattr(os, "unlink", unlinked)
-    try:
-        dissect(None, paths, dataset)
-        was_killed = False
-    except KeyboardInterrupt:
-        was_killed = True
-    monkeypatch.undo()
-    assert was_killed == bool(list(dataset.glob("_kdissect/run-*")))
-    outcome = dissect(None, paths, dataset)
-    assert outcome.captures == 0
-    assert dataset_rows(dataset) == library_rows(paths, tables=DEFAULT_TABLES)
-    assert list(dataset.glob("_kdissect/run-*")) == []
 
 
 def test_two_runs_at_a_time_are_refused(tmp_path: Path) -> None:
@@ -243,7 +205,7 @@ def test_topics_get_names_that_only_later_captures_know(
         assert rows == library_rows(paths)
         nameless.append(sum("'topic': None, 'topic_id': '" in row for row in rows["partitions"]))
     assert nameless[0] > nameless[-1] == 0
-    assert all(not file.is_nameless for file in manifest_of(dataset).taps[0].files)
+    assert all(not file.is_nameless for file in contents_of(dataset).taps[0].files)
 
 
 def test_a_capture_that_vanishes_in_the_middle_is_broken_and_its_tap_goes_on(
@@ -261,7 +223,7 @@ def test_a_capture_that_vanishes_in_the_middle_is_broken_and_its_tap_goes_on(
     outcome = dissect(None, [*one, *other], dataset, tables=ALL)
     (lost,) = outcome.broken
     assert (lost.path, outcome.failed) == (one[1], ())
-    taps = {tap.name: tap.number for tap in manifest_of(dataset).taps}
+    taps = {tap.name: tap.number for tap in contents_of(dataset).taps}
     assert sorted(taps) == ["b1-ring", "b2-ring"]
     assert dataset_rows(dataset, "b1-ring") == library_rows(one[:1], taps["b1-ring"])
     assert dataset_rows(dataset, "b2-ring") == library_rows(other, taps["b2-ring"])
@@ -319,31 +281,41 @@ def test_all_rows_of_an_exchange_are_of_the_day_on_which_its_capture_begins(tmp_
     assert {len(dates) for dates in days.values()} == {1}
 
 
-def test_files_are_on_disk_before_the_commit_that_names_them(
+def test_files_are_on_disk_before_the_commits_that_name_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=5)
     dataset = tmp_path / "dataset"
-    synced: list[int] = []
-    committed: dict[str, set[int]] = {}
-    fsync, replace = os.fsync, os.replace
+    dissect(None, paths[:1], dataset)
+    synced: set[int] = set()
+    committed: list[tuple[str, set[int]]] = []
+    fsync = os.fsync
 
     def noted_fsync(file: int) -> None:
-        synced.append(os.fstat(file).st_ino)
+        synced.add(os.fstat(file).st_ino)
         fsync(file)
 
-    def noted_replace(old: str, new: str, **places: int) -> None:
-        committed[new] = set(synced)
-        replace(old, new, **places)
+    def noted_commit(table: DeltaTable, *values: Any, **named: Any) -> None:
+        committed.append((Path(table.table_uri).name, {*synced}))
+        commit(table, *values, **named)
 
+    commit = DeltaTable.create_write_transaction
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(os, "replace", noted_replace)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", noted_commit)
     dissect(None, paths, dataset)
-    rows = list(dataset.glob("*/date=*/tap=*/*.parquet"))
+    rows = [path for path in dataset.glob("*/date=*/tap=*/*.parquet") if "r000002" in path.name]
     states = list(dataset.glob("_kdissect/states/*/*.state"))
-    files = {one.stat().st_ino for one in [*rows, *states]}
+    (begun,) = dataset.glob("runs/000002-*-begun.parquet")
     assert rows
     assert states
-    assert files <= committed["commit.json"]
-    above = {one.parent.stat().st_ino for one in rows} | {dataset.stat().st_ino}
-    assert above <= committed["manifest.json"]
+    (first, decided), *tables, (last, done) = committed
+    assert (first, last) == ("runs", "runs")
+    assert len(tables) > 4
+    above = {one.parent for one in rows} | {dataset}
+    assert {one.stat().st_ino for one in (*rows, *states, begun, *above)} <= decided
+    # So is each commit before the next one.
+    for (name, _), (_, known) in pairwise(committed):
+        log = sorted((dataset / name / "_delta_log").glob("*.json"))[-2 if name == "runs" else -1]
+        assert {log.stat().st_ino, log.parent.stat().st_ino} <= known
+    assert last == "runs"
+    assert {one.stat().st_ino for one in dataset.glob("runs/000002-*")} <= done

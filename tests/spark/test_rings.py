@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from kdissect.spark.pipeline import dissect
-from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
+from tests.spark.rotated import ALL, contents_of, dataset_rows, library_rows, rotate
 
 
 def test_ring_that_wraps_around_is_appended_to_its_earlier_contents(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_ring_that_wraps_around_is_appended_to_its_earlier_contents(tmp_path: Pa
         for table, rows in library_rows(made).items()
     }
     assert dataset_rows(dataset) == renamed
-    (tap,) = manifest_of(dataset).taps
+    (tap,) = contents_of(dataset).taps
     assert [Path(one.path).name for one in tap.captures] == [f"ring.pcap{n % 2}" for n in range(5)]
 
 
@@ -42,7 +42,7 @@ def test_capture_earlier_than_overwritten_files_is_dissected_alone(tmp_path: Pat
     before = dataset_rows(dataset)
     shutil.copy(made[0], ring / "ring.pcap7")
     assert dissect(None, [ring], dataset, tables=ALL).failed == ()
-    (tap,) = manifest_of(dataset).taps
+    (tap,) = contents_of(dataset).taps
     assert [one.segment for one in tap.captures] == [-1, -1, 2]
     after = dataset_rows(dataset)
     assert set(before["exchanges"]) < set(after["exchanges"])

@@ -17,7 +17,7 @@ from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up, rollups_in, units_of
 from tests.seeds import SEED
 from tests.spark.datasets import both_of
-from tests.spark.rotated import manifest_of, rotate
+from tests.spark.rotated import contents_of, rotate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +153,7 @@ def test_rollups_go_with_their_files_when_captures_come(tmp_path: Path) -> None:
     told: list[str] = []
     for end in (2, 3, 4):
         dissect(None, paths[:end], dataset, split_size=60_000)
-        units = units_of(manifest_of(dataset))
+        units = units_of(contents_of(dataset))
         missing = {unit.rollup for unit in units} - rollups_in(str(dataset)).keys()
         assert missing
         exact = by_key(rows_of(analyse("latency", dataset, by=["topic", "api"])), ("topic", "api"))
@@ -294,7 +294,7 @@ def test_spark_makes_them_too(tmp_path: Path, spark: "SparkSession") -> None:
     expected = analyse("latency", made, rollups=True).to_arrow()
     assert analyse("latency", made, rollups=True, session=spark).to_arrow().equals(expected)
     done = roll_up(made, spark)
-    assert done.made == done.files == len(units_of(manifest_of(made)))
+    assert done.made == done.files == len(units_of(contents_of(made)))
     assert analyse("latency", made, rollups=True).to_arrow().equals(expected)
 
 

@@ -1,8 +1,11 @@
 import gzip
 import hashlib
 import json
+import random
+import subprocess
+import sys
 from collections.abc import Callable
-from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +13,8 @@ import pytest
 
 import kdissect
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.dataset import storage, storage_dataset, tasks
+from kdissect.dataset import storage, tasks
+from kdissect.dataset.runs import Dataset
 from kdissect.dataset.storage import (
     BLOCK_SIZE,
     files_in,
@@ -22,15 +26,16 @@ from kdissect.dataset.storage import (
     write_bytes,
 )
 from kdissect.dataset.storage_captures import local_copy
-from kdissect.dataset.storage_dataset import OWNER, open_dataset
 from kdissect.dataset.taps import list_captures
-from kdissect.errors import DatasetError, KdissectError, OutputError, Problem, StoreError
+from kdissect.errors import KdissectError, OutputError, Problem, StoreError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
 from tests.capture.writers import make_pcap
 from tests.dataset.passes import late_text, rows_in_turn
+from tests.dataset.test_runs import killed
+from tests.seeds import IS_EVERY_CASE, SEED
 from tests.spark.rotated import (
     ALL,
     CAPTURES,
@@ -46,7 +51,7 @@ from tests.spark.stores import (
     Bucket,
     Watched,
     make_bucket,
-    stored_manifest,
+    stored_contents,
     stored_rows,
 )
 
@@ -102,13 +107,14 @@ def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_pa
         outcome = dissect(None, paths[:end], dataset, tables=ALL, split_size=100_000)
         assert stored_rows(dataset) == library_rows(paths[:end])
     assert outcome.captures == 2
-    manifest = stored_manifest(dataset)
-    assert [capture.path for capture in manifest.taps[0].captures] == paths
-    assert manifest.run == 2
-    # The files are those in the manifest, and no others.
+    contents = stored_contents(dataset)
+    assert [capture.path for capture in contents.taps[0].captures] == paths
+    assert contents.run == 2
+    # The files are those in the contents, and others only of versions before.
     there = {file.location for file in files_in(bucket.at("data"), recursive=True)}
-    names = {*manifest.names(), "_kdissect/manifest.json"}
-    assert there == {bucket.at(f"data/kafka/{name}") for name in names}
+    assert {bucket.at(f"data/kafka/{name}") for name in contents.names()} < there
+    own = {name for name in there if "/_kdissect/" in name}
+    assert own == {bucket.at(f"data/kafka/{contents.taps[0].state}")}
 
 
 def test_captures_in_a_store_that_overlap_or_come_too_late_have_the_rows_of_one_pass(
@@ -128,7 +134,7 @@ def test_captures_in_a_store_that_overlap_or_come_too_late_have_the_rows_of_one_
     for run in (paths[:2], paths[2:], [late]):
         outcome = dissect(None, [names[path] for path in run], dataset, tables=ALL)
         assert (outcome.captures, outcome.failed) == (len(run), ())
-    (tap,) = stored_manifest(dataset).taps
+    (tap,) = stored_contents(dataset).taps
     assert [one.segment for one in tap.captures] == [-1, -1, -1, 3]
     told = Problem("capture", "late-capture", late_text(tap, names[late]))
     expected = called(library_rows(paths), names)
@@ -187,7 +193,7 @@ def test_a_broken_capture_in_a_store_is_a_problem(bucket: Bucket, tmp_path: Path
     dataset = bucket.uri("kafka")
     outcome = dissect(None, [bucket.uri("captures")], dataset)
     assert [one.path for one in outcome.broken] == [bucket.at("captures/other.pcap")]
-    (entry,) = stored_manifest(dataset).broken
+    (entry,) = stored_contents(dataset).broken
     assert entry.sha256 == hashlib.sha256(content).hexdigest()
     rows = stored_rows(dataset)
     (told,) = [row for row in rows["problems"] if "unreadable-capture" in row]
@@ -214,55 +220,54 @@ def test_names_and_passwords_are_written_nowhere(bucket: Bucket, tmp_path: Path)
     assert str(raised.value) == f"s3://{bucket.name}/nothing: no file matches"
 
 
-class Killed:
-    """Ends the process, as far as a test can, before one of the requests that change data."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def __call__(self, request: str) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt(request)
+REPEATED = """
+import sys
+from kdissect.errors import OutputError
+from kdissect.spark.pipeline import dissect
+dataset, tables, capture = sys.argv[1:]
+refused = 0
+while True:
+    try:
+        dissect(None, [capture], dataset, tables=tables.split(","))
+        break
+    except OutputError as error:
+        assert "another run writes to this dataset" in str(error), error
+        refused += 1
+print(refused)
+"""
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_after", [False, True])
 def test_a_run_that_is_killed_at_any_request_leaves_the_old_or_the_new_dataset(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_after: bool, bucket: Bucket, tmp_path: Path
 ) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=12)
     dataset, tables = bucket.uri("kafka"), ("connections",)
     dissect(None, paths[:1], dataset, tables=tables)
     before = {location: read_bytes(location) or b"" for location in written(bucket)}
     old, new = library_rows(paths[:1], tables=tables), library_rows(paths, tables=tables)
-    # This process is alive, so its run would be taken for one that is in progress.
-    monkeypatch.setattr(storage_dataset, "LEASE_NS", 0)
-
-    def run(left: int) -> int:
-        killed = Killed(left)
-        with monkeypatch.context() as patched:
-            watch(bucket, patched, writes=killed)
-            with suppress(KeyboardInterrupt):
-                dissect(None, paths, dataset, tables=tables)
-        return left - killed.left
-
-    requests = run(1000)
     seen_rows = []
-    for step in range(requests):
+    stride = 1 if IS_EVERY_CASE else 3
+    for step in count(random.Random(f"{SEED} {is_after}").randrange(stride), stride):
         storage.remove_below(bucket.at("kafka"))
         for location, content in before.items():
             write_bytes(location, content)
-        run(step)
+        with killed(step, is_after) as kill, pytest.MonkeyPatch.context() as patched:
+            watch(bucket, patched, writes=lambda name: kill.watched(name, lambda: None)())
+            dissect(None, paths, dataset, tables=tables)
         rows = stored_rows(dataset)
         seen_rows.append("old" if rows == old else "new" if rows == new else "neither")
         dissect(None, paths, dataset, tables=tables)
         assert stored_rows(dataset) == new
-        names = {*stored_manifest(dataset).names(), "_kdissect/manifest.json"}
-        assert set(written(bucket)) == {bucket.at(f"kafka/{name}") for name in names}
+        if kill.left >= 0:
+            break
     counts = seen_rows.count("old"), seen_rows.count("new")
     assert seen_rows == ["old"] * counts[0] + ["new"] * counts[1]
-    assert counts[0] > 5
-    assert counts[1] > 2
+    assert counts[0] > 5 // stride
+    assert counts[1] > 0
+    names = [name for name in kill.steps if name.startswith("create")]
+    assert len(names) == 3
 
 
 def test_a_store_that_fails_while_a_capture_is_read_changes_nothing(
@@ -308,59 +313,50 @@ def test_a_capture_that_vanishes_from_a_store_is_broken(
     (lost,) = outcome.broken
     assert (lost.path, lost.size, outcome.failed) == (sources[0], -1, ())
     assert "no such file" in lost.message
-    (tap,) = stored_manifest(dataset).taps
+    (tap,) = stored_contents(dataset).taps
     assert tap.name == "b2-ring"
     expected = library_rows([stays], tap.number, ("exchanges",))
     assert stored_rows(dataset) == called(expected, {stays: sources[1]})
 
 
-def test_two_runs_at_a_time_are_refused(bucket: Bucket) -> None:
-    capture = CAPTURES / "groups-4.3.1.pcapng"
-    with open_dataset(bucket.uri("kafka")):
-        with pytest.raises(
-            OutputError, match=r"another run writes to this dataset: process \d+ on"
-        ):
-            dissect(None, [capture], bucket.uri("kafka"))
-        assert len(written(bucket)) == 1
-    assert written(bucket) == {}
+def test_the_second_of_two_runs_at_a_time_changes_nothing(bucket: Bucket) -> None:
+    dataset = bucket.uri("kafka")
+    for name in ("groups-4.3.1", "sasl-4.3.1"):  # also where there is a dataset before
+        with Dataset(dataset) as late:
+            dissect(None, [CAPTURES / f"{name}.pcapng"], dataset, tables=("exchanges",))
+            before = stored_rows(dataset)
+            with pytest.raises(OutputError, match="another run writes to this dataset"):
+                late.commit(late.contents, [], [])
+        assert stored_rows(dataset) == before
 
 
-def test_a_run_of_an_ended_process_is_over_at_once(bucket: Bucket) -> None:
-    said = storage_dataset.this_process()
-    # Larger than any process id of Linux.
-    gone = bucket.at(f"kafka/_kdissect/run-1/{OWNER}")
-    write_bytes(gone, json.dumps(said | {"process": 1 << 30}).encode())
-    with open_dataset(bucket.uri("kafka")):
-        assert seen(gone) == (-1, -1)
-    write_bytes(gone, json.dumps(said | {"process": 1 << 30, "host": "elsewhere"}).encode())
-    with pytest.raises(OutputError, match="process 1073741824 on elsewhere"):
-        open_dataset(bucket.uri("kafka")).__enter__()
-
-
-def test_a_run_that_others_took_for_dead_does_not_commit(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_several_processes_write_to_one_dataset(
+    bucket: Bucket,
 ) -> None:
-    with open_dataset(bucket.uri("kafka")) as asleep:
-        with monkeypatch.context() as patched:
-            patched.setattr(storage_dataset, "LEASE_NS", 0)
-            dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], bucket.uri("kafka"))
-        with pytest.raises(OutputError, match="another run took this one for dead"):
-            asleep.commit(asleep.manifest, [], [])
-    assert stored_manifest(bucket.uri("kafka")).run == 1
+    """Without locks: some runs fail and are repeated, none is lost or there twice."""
+    names = ("groups-4.3.1", "sasl-4.3.1", "tokens-4.3.1")
+    tables = ("connections", "exchanges")
+    dataset = bucket.uri("kafka")
+    words = [sys.executable, "-c", REPEATED, dataset, ",".join(tables)]
+    writers = [
+        subprocess.Popen([*words, str(CAPTURES / f"{name}.pcapng")], stdout=subprocess.PIPE)
+        for name in names
+    ]
+    refused = [int(writer.communicate(timeout=300)[0]) for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    contents = stored_contents(dataset)
+    assert (contents.run, sum(refused) < 50) == (3, True)
+    expected: Rows = {table: [] for table in tables}
+    for tap in contents.taps:
+        for table, rows in library_rows([tap.captures[0].path], tap.number, tables).items():
+            expected[table] = sorted([*expected[table], *rows])
+    assert stored_rows(dataset) == expected
 
 
-def test_an_owner_renews_its_heartbeat(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_dataset, "RENEWED_EVERY_S", 0.01)
-    with open_dataset(bucket.uri("kafka")) as opened:
-        assert isinstance(opened, storage_dataset.StoredDataset)
-        storage.remove(opened.owner)
-        while seen(opened.owner)[0] < 0:
-            pass
-
-
-def test_a_dataset_is_refused_where_its_manifest_could_be_seen_half_written() -> None:
+def test_a_dataset_is_refused_where_two_runs_could_commit_the_same_number() -> None:
     with pytest.raises(OutputError, match=r"^hdfs://host:9000/kafka: a dataset can be in a dir"):
-        open_dataset("hdfs://host:9000/kafka")
+        Dataset("hdfs://host:9000/kafka")
 
 
 def test_a_name_that_is_there_is_no_glob(bucket: Bucket) -> None:
@@ -502,37 +498,30 @@ def test_executors_reach_stores_and_spark_retries_failed_requests(
     assert found == expected["partitions"]
 
 
-def test_a_manifest_in_a_store_names_files_of_the_dataset_only(bucket: Bucket) -> None:
+def test_a_log_in_a_store_names_files_of_the_dataset_only(bucket: Bucket) -> None:
     dataset = bucket.uri("kafka")
     dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], dataset)
-    place = bucket.at("kafka/_kdissect/manifest.json")
+    place = bucket.at("kafka/exchanges/_delta_log/00000000000000000000.json")
     other = bucket.at("other/canary.parquet")
     write_bytes(other, b"canary")
-    content = read_bytes(place)
-    assert content is not None
-    made = json.loads(content)
-    own = made["taps"][0]["files"][0]["path"]
+    lines = [json.loads(line) for line in (read_bytes(place) or b"").splitlines()]
+    (added,) = (line["add"] for line in lines if "add" in line)
+    own = added["path"]
     for name in (
         "../other/canary.parquet",
+        "../../other/canary.parquet",
         other,
         f"{own}/../../canary",
         "/etc/passwd",
         f"{own}\n",
     ):
-        made["taps"][0]["files"][0]["path"] = name
-        write_bytes(place, json.dumps(made).encode())
+        added["path"] = name
+        write_bytes(place, "".join(f"{json.dumps(one)}\n" for one in lines).encode())
         for use in (
             lambda: dissect(None, [CAPTURES / "sasl-4.3.1.pcapng"], dataset),
             lambda: kdissect.analyse("latency", dataset),
             lambda: roll_up(dataset),
         ):
-            with pytest.raises(KdissectError, match=r"manifest\.json: .* is no "):
+            with pytest.raises(KdissectError, match=r"exchanges: .* is no "):
                 use()
     assert read_bytes(other) == b"canary"
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": "x"}', bytes(10_000)])
-def test_an_owner_that_is_none_is_one_error(content: bytes, bucket: Bucket) -> None:
-    write_bytes(bucket.at(f"kafka/_kdissect/run-1/{OWNER}"), content)
-    with pytest.raises(DatasetError, match=OWNER):
-        open_dataset(bucket.uri("kafka")).__enter__()

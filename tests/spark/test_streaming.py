@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kdissect.dataset.manifest import Dataset
+from kdissect.dataset.runs import Dataset
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import Outcome
-from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
+from tests.spark.rotated import ALL, contents_of, dataset_rows, library_rows, rotate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ def test_available_captures_are_added_batch_by_batch_exactly_once(
     (problem,) = rows.pop("problems")
     assert str(torn) in problem
     assert rows == library_rows(paths)
-    assert manifest_of(dataset).run == 3
+    assert contents_of(dataset).run == 3
 
 
 def test_captures_are_brought_in_as_they_come(spark: "SparkSession", tmp_path: Path) -> None:

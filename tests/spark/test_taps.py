@@ -8,7 +8,7 @@ from kdissect.dataset.taps import Broken, find_taps
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
 from tests.capture.writers import START_NS, Captured, make_pcap
-from tests.spark.rotated import manifest_of
+from tests.spark.rotated import contents_of
 
 
 def write(path: Path, hour: int) -> str:
@@ -112,7 +112,7 @@ def test_pipes_devices_and_sockets_are_reported_and_never_read(tmp_path: Path) -
         listening.bind(str(tmp_path / "d.pcap0"))
     outcome = dissect(None, [str(tmp_path / "*")], tmp_path / "dataset")
     assert (outcome.captures, len(outcome.broken)) == (1, 3)
-    entries = sorted(manifest_of(tmp_path / "dataset").broken, key=lambda one: one.path)
+    entries = sorted(contents_of(tmp_path / "dataset").broken, key=lambda one: one.path)
     named = [str(tmp_path / f"{name}.pcap0") for name in "bcd"]
     assert [(one.path, one.message) for one in entries] == [
         (path, f"{path}: not a regular file") for path in named

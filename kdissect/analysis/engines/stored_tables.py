@@ -72,7 +72,7 @@ def check_files(root: str, paths: Iterable[str]) -> None:
 
 
 def check_listed(root: str, paths: Iterable[str]) -> None:
-    """Raise DatasetError where a file listed in a manifest is missing or not a regular file."""
+    """Raise DatasetError where a file of a dataset is missing or not a regular file."""
     listed = {str(Path(path).relative_to(root)): path for path in paths}
     with Below(root) as below:
         sizes = below.sizes(listed)
