@@ -99,7 +99,7 @@ if isinstance(command, click.Group):
 """
 INSTALL: Final = re.compile(r"pip install [^\n]*")
 # A file has a dot or a slash in its name, a command has none.
-COMMAND: Final = re.compile(r"kdissect( spark)?( [a-z]+(?![\w./*-]))?")
+COMMAND: Final = re.compile(r"kdissect( spark| dataset)?( [a-z]+(?![\w./*-]))?")
 
 
 class Outcome(NamedTuple):

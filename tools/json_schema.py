@@ -99,6 +99,19 @@ def documents_by_command() -> dict[str, dict[str, Any]]:
         "top": SNAPSHOT,
         "spark dissect": OUTCOME,
         "spark stream": OUTCOME,
+        "dataset check": {
+            **(checked := counts("files", "size", "rows")),
+            "required": [*checked["required"], "wrong"],
+            "properties": {
+                **checked["properties"],
+                "wrong": {"type": "array", "items": {"type": "string"}},
+            },
+        },
+        "dataset expire": {
+            **(expired := counts("files", "size")),
+            "required": [*expired["required"], "dry_run"],
+            "properties": {**expired["properties"], "dry_run": {"type": "boolean"}},
+        },
         "spark rollup": counts("made", "removed", "files", "size"),
     }  # fmt: skip
     return {

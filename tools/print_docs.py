@@ -39,6 +39,7 @@ TWINS = {
     "compare": ("kdissect.compare", "two-captures-compared"),
     "live": ("kdissect.watch", "live"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
+    "dataset": ("kdissect.dataset.maintenance.expire", "many-captures-with-spark"),
     "top": ("kdissect.live.counting.meters.Meters", "current-traffic"),
 }
 

@@ -1,4 +1,4 @@
-"""Removal of files that no recent version of a dataset's tables needs.
+"""Check of a dataset's files, and removal of those that no recent version of its tables needs.
 
 `deltalake` says which ones these are; they are removed by names that were checked, below the
 dataset's directory: its own `vacuum` would follow links.
@@ -8,18 +8,33 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from pyarrow import parquet
+
+from kdissect.dataset.delta_actions import opened_file
 from kdissect.dataset.delta_tables import DeltaTables, told
-from kdissect.dataset.entries import OWN, Contents
+from kdissect.dataset.entries import OWN, Contents, FileEntry
 from kdissect.dataset.runs import Dataset, contents_in
 from kdissect.dataset.runs_table import RUNS
-from kdissect.dataset.storage import at_once, files_in, is_uri, joined, remove, seen
-from kdissect.errors import InvalidArgument
+from kdissect.dataset.storage import (
+    AT_ONCE,
+    absolute,
+    at_once,
+    files_in,
+    is_uri,
+    joined,
+    remove,
+    seen,
+)
+from kdissect.errors import InvalidArgument, KdissectError, no_such_file
 from kdissect.system.confined import MISSING, Below
 from kdissect.system.file_names import is_name
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.stored_rows import believed
 
 HOUR_S: Final = 3600.0
 # A run may take so long from its first file to its commit.
@@ -56,6 +71,50 @@ def expire(
         if not dry_run:
             remove_all(location, sizes)
         return Expired(len(sizes), sum(sizes.values()))
+
+
+class Checked(NamedTuple):
+    """Files of a dataset, their bytes and rows, and what is wrong: a line for each file."""
+
+    files: int
+    size: int
+    rows: int
+    wrong: tuple[str, ...]
+
+
+def check(dataset: str | os.PathLike[str]) -> Checked:
+    """Check that all files are there, with the sizes and row counts of the logs; changes nothing.
+
+    Raises KdissectError if there is no dataset, or its logs or records are none.
+    """
+    location = absolute(dataset)
+    contents = contents_in(location)
+    files = [file for tap in contents.taps for file in tap.files]
+    with ThreadPoolExecutor(AT_ONCE if is_uri(location) else 1) as pool:
+        found = [*pool.map(partial(fault_of, location), files)]
+    wrong = [text for text in found if text]
+    states = [tap.state for tap in contents.taps if tap.state]
+    there = sizes_of(location, states)
+    wrong += [no_such_file(joined(location, name)) for name in states if name not in there]
+    return Checked(
+        len(files),
+        sum(file.size for file in files),
+        sum(max(file.rows, 0) for file in files),
+        tuple(wrong),
+    )
+
+
+def fault_of(location: str, file: FileEntry) -> str:
+    """What is wrong with a file, "" for nothing."""
+    where = joined(location, file.path)
+    try:
+        with believed(where), opened_file(location, file.path) as (content, size):
+            if size != file.size:
+                return f"{where}: {size} bytes in place of {file.size}"
+            rows = parquet.read_metadata(content).num_rows
+    except KdissectError as error:
+        return str(error)
+    return f"{where}: {rows} rows in place of {file.rows}" if rows != file.rows >= 0 else ""
 
 
 def unneeded(tables: DeltaTables, contents: Contents, older_than_s: float) -> Iterator[str]:

@@ -18,8 +18,8 @@ from tools.json_schema import commands_with_json
 CAPTURE = "captures/quickstart.pcapng"
 SCHEMA = json.loads(Path("docs/json.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-# Commands whose documents need Spark; tests/spark has theirs.
-ON_SPARK = ("spark dissect", "spark stream", "spark rollup")
+# Commands whose documents need Spark, or a dataset; tests/spark and tests/dataset have theirs.
+ON_SPARK = ("spark dissect", "spark stream", "spark rollup", "dataset check", "dataset expire")
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,19 @@
 """Files that no version needs are removed, and nothing else is."""
 
+import json
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from kdissect.dataset.maintenance import expire
+from kdissect.cli.program import run
+from kdissect.dataset.maintenance import check, expire
 from kdissect.errors import DatasetError, InvalidArgument, KdissectError
 from kdissect.spark.pipeline import dissect
+from tests.cli.test_json_documents import VALIDATOR
 from tests.spark.rotated import contents_of, dataset_rows, library_rows, rotate
 
 DAY_S = 86_400.0
@@ -94,3 +98,49 @@ def test_an_hour_is_the_least_and_there_must_be_a_dataset(dataset: Path, tmp_pat
     with pytest.raises(KdissectError, match="is no dataset"):
         expire(tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_sound_dataset_has_nothing_wrong(dataset: Path) -> None:
+    found = check(dataset)
+    contents = contents_of(dataset)
+    assert (found.files, found.wrong) == (len(contents.taps[0].files), ())
+    assert found.rows == sum(contents.taps[0].rows.values())
+
+
+def test_files_that_are_gone_or_others_are_found(dataset: Path) -> None:
+    (tap,) = contents_of(dataset).taps
+    gone, cut, other, *_ = (dataset / file.path for file in tap.files)
+    gone.unlink()
+    cut.write_bytes(cut.read_bytes()[:-1])
+    size = other.stat().st_size
+    other.write_bytes(bytes(size))
+    (dataset / tap.state).unlink()
+    wrong = check(dataset).wrong
+    assert [text.partition(": ")[0] for text in wrong] == [
+        str(one) for one in (gone, cut, other, dataset / tap.state)
+    ]
+    assert [word in text for word, text in zip(
+        ("no such file", "bytes in place of", "was not written by kdissect", "no such file"), wrong,
+        strict=True,
+    )] == [True] * 4  # fmt: skip
+
+
+def test_the_commands(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dataset", "check", str(dataset)]) == 0
+    assert re.fullmatch(r"\d+ files of [\d.]+ kB, \d+ rows, 0 wrong\n", capsys.readouterr().out)
+    aged(dataset, 300 * DAY_S)
+    there = files_in(dataset)
+    assert run(["dataset", "expire", str(dataset), "--dry-run"]) == 0
+    assert re.fullmatch(r"\d+ files of [\d.]+ kB would be removed\n", capsys.readouterr().out)
+    assert files_in(dataset) == there
+    for words in (["check"], ["expire", "--older-than", "30d"]):
+        assert run(["dataset", words[0], str(dataset), *words[1:], "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        VALIDATOR.validate(document)
+        assert document["command"] == f"dataset {words[0]}"
+    assert files_in(dataset) < there
+    next(dataset.glob("exchanges/date=*/tap=*/*.parquet")).unlink()
+    assert run(["dataset", "check", str(dataset)]) == 1
+    assert "no such file" in capsys.readouterr().out
+    assert run(["dataset", "expire", str(dataset), "--older-than", "1s"]) == 2
+    assert "an hour at least" in capsys.readouterr().err

@@ -66,8 +66,8 @@ UNBOUNDED = (
         "FieldSink(self.interner, names, 1 << 40)",
     ),
 )  # fmt: skip
-# They read no capture, or are jobs of another program.
-ELSEWHERE = {"completion", "protocol", "spark", "tables"}
+# They read no capture, or are jobs of another program; `dataset` reads logs and ends of files.
+ELSEWHERE = {"completion", "dataset", "protocol", "spark", "tables"}
 SQL = (
     "select api, count(*), max(latency_ns) from exchanges join partitions using (exchange_id) "
     "group by api"

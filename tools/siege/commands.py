@@ -16,7 +16,7 @@ from kdissect.tables.schemas import TABLES
 from tools.siege import texts
 
 # Spark reads captures by the same library: 10 s a command, see tests/spark. The others read none.
-ELSEWHERE = frozenset({"spark", "tables", "completion"})
+ELSEWHERE = frozenset({"spark", "dataset", "tables", "completion"})
 QUERIES = (
     "select * from exchanges", "select api, count(*) from exchanges group by api",
     "select * from errors join exchanges using (exchange_id) order by latency_ns desc limit 5",
