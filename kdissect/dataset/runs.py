@@ -47,6 +47,7 @@ from kdissect.dataset.storage import (
     remove_below,
     seen,
 )
+from kdissect.dataset.store_options import delta_uri
 from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError, cannot_write
 from kdissect.system.confined import OWNER_ONLY, Below
 from kdissect.tables.schemas import TABLES
@@ -130,6 +131,7 @@ class Dataset:
 
     def _begin(self) -> None:
         deltalake()
+        delta_uri(self.directory)  # before anything is made
         if not self.is_remote:
             Path(self.directory).mkdir(parents=True, exist_ok=True)
             self._lock()

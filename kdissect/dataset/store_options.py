@@ -1,21 +1,30 @@
 """Settings of stores as `deltalake` takes them, from what the user gave in a URI."""
 
+import re
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
 from kdissect.dataset.storage import URI, is_uri, reached_by
+from kdissect.errors import DatasetError
 
 # Arrow's names in a URI, and those of the package `object_store` for S3.
 NAMES: Final = {"region": "AWS_REGION", "endpoint_override": "AWS_ENDPOINT_URL"}
+# deltalake 1.6 decodes paths twice, takes \\ for /, and refuses bytes that are no text.
+UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\\]|%[0-9A-Fa-f]{2}|[\ud800-\udfff]")
 SCHEMES: Final = {"gcs": "gs"}  # which differ there
 
 
 def delta_uri(location: str) -> str:
-    """A location in the form of `deltalake`.
+    """A location in the form of `deltalake`; raises DatasetError for one that it cannot open.
 
     >>> delta_uri("gcs://bucket/kafka")
     'gs://bucket/kafka'
     """
+    if UNFIT.search(location):
+        raise DatasetError(
+            f"{location}: Delta tables cannot be in a directory whose path has a backslash, a "
+            "control character or an escape like %25: rename it"
+        )
     scheme, separator, rest = location.partition("://")
     return f"{SCHEMES.get(scheme, scheme)}{separator}{rest}"
 

@@ -9,6 +9,8 @@ import pytest
 
 import kdissect
 from kdissect import analyse
+from kdissect.dataset.store_options import UNFIT
+from kdissect.errors import DatasetError
 from kdissect.spark.dataset_tables import pattern_of, read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
@@ -54,6 +56,15 @@ def test_spark_answers_of_the_directory_that_is_named(
     plain = analyse("errors", forms["own"] / "tables").to_arrow().to_pylist()
     assert plain
     assert analyse("errors", place / "tables", session=spark).to_arrow().to_pylist() == plain
+    if UNFIT.search(str(place)):
+        for use in (
+            lambda: analyse("errors", place / "dataset", session=spark),
+            lambda: dissect(None, [CAPTURE], place / "new"),
+        ):
+            with pytest.raises(DatasetError, match=r"(?s)Delta tables cannot be in .*: rename it$"):
+                use()
+        assert not (place / "new").exists()
+        return
     assert analyse("errors", place / "dataset", session=spark).to_arrow().to_pylist() == plain
     rows = read_table(spark, place / "dataset", "errors").select("tap", "name").collect()
     assert {row["tap"] for row in rows} == {"ring"}
