@@ -23,7 +23,6 @@ from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from kdissect.dataset.delta_actions import Added, Removed
@@ -142,6 +141,8 @@ def from_parquet(content: bytes, where: str) -> list[Record]:
 
 def size_of(column: pa.ChunkedArray) -> int:
     """Bytes of a column's values, equal ones counted each time."""
+    import pyarrow.compute as pc  # slow to import
+
     size = 0
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):

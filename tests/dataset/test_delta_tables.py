@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import parquet
 
+import kdissect
 from kdissect.dataset.delta_actions import statistics_of
 from kdissect.spark.pipeline import dissect
+from kdissect.system.extras import MissingExtra
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from tests.spark.rotated import CAPTURES, dataset_rows, library_rows, rotate, spark_rows
 
@@ -146,3 +149,19 @@ def test_what_was_opened_before_a_run_is_read_to_its_end(tmp_path: Path) -> None
     expected = library_rows(paths[:1])["connections"]
     assert spark_rows("connections", [before.to_table()]) == expected
     assert dataset_rows(tmp_path / "dataset")["connections"] != expected
+
+
+def test_only_datasets_need_the_extra(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    needed = r'^a dataset needs the extra "datasets": pip install '
+    for use in (
+        lambda: kdissect.analyse("latency", made),
+        lambda: dissect(None, [CAPTURES / "quickstart.pcapng"], tmp_path / "new"),
+    ):
+        with pytest.raises(MissingExtra, match=needed):
+            use()
+    assert not (tmp_path / "new").exists()
+    kdissect.write(CAPTURES / "quickstart.pcapng", tmp_path / "tables")
+    assert kdissect.analyse("latency", tmp_path / "tables").to_arrow().num_rows
