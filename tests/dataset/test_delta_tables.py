@@ -155,7 +155,7 @@ def test_only_datasets_need_the_extra(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    needed = r'^a dataset needs the extra "datasets": pip install '
+    needed = r'^a dataset needs the extra "datasets": pip install'
     for use in (
         lambda: kdissect.analyse("latency", made),
         lambda: dissect(None, [CAPTURES / "quickstart.pcapng"], tmp_path / "new"),

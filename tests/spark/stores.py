@@ -105,6 +105,11 @@ class Watched:
 
         return request
 
+    @property
+    def closed(self) -> bool:
+        """Whether a file was closed, which Arrow asks."""
+        return bool(self.system.closed)
+
     def __enter__(self) -> "Watched":
         return self
 
