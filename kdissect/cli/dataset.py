@@ -5,8 +5,8 @@ from typing import Final
 import click
 
 from kdissect.cli import options
-from kdissect.cli.analyses import duration
 from kdissect.cli.documents import print_document
+from kdissect.cli.durations import duration
 from kdissect.cli.help import Command, Group
 from kdissect.cli.program import ANSWERED, FAILED
 from kdissect.text import human
