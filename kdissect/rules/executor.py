@@ -61,6 +61,8 @@ def answers(
 
 def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
     """Keep the rows of an evidence, or why there are none; false when they took too much memory."""
+    if _keep_all(connection, name, found):
+        return True
     try:
         found.rows[name] = list(_rows(connection, query(name), is_shortened=True))
     except engine_failures() as error:
@@ -68,7 +70,25 @@ def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
         return not lacks_memory(error)
     found.failures.pop(name, None)
     if len(found.rows[name]) > ROWS:
-        _keep_all(connection, name, found)
+        found.unread.add(name)
+    return True
+
+
+def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
+    """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory.
+
+    So the query runs once, however many rows it has. False: the engine cannot keep them.
+    """
+    select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours
+    try:
+        connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name)}")
+        first = _rows(connection, f"{select} LIMIT {ROWS + 1}", is_shortened=True)
+        found.rows[name] = list(first)
+    except engine_failures():
+        return False
+    found.failures.pop(name, None)
+    if len(found.rows[name]) > ROWS:
+        found.more[name] = partial(_rows, connection, select)
     return True
 
 
@@ -78,17 +98,6 @@ def gather(
     """The first rows of evidence, and the reasons where the engine gave up."""
     with answers(directory, columns, names) as found:
         return found.rows, found.failures
-
-
-def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> None:
-    """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory."""
-    try:
-        connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name)}")
-    except engine_failures():
-        found.unread.add(name)
-        return
-    select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours
-    found.more[name] = partial(_rows, connection, select)
 
 
 def _rows(

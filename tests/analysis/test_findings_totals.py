@@ -96,6 +96,19 @@ def test_all_rows_of_an_answer_begin_with_the_first(logins: Path, tmp_path: Path
             assert every[: ROWS + 1] == found.rows[name]
 
 
+@pytest.mark.slow
+def test_the_query_of_an_evidence_with_many_rows_runs_once(
+    logins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(name: str) -> str:
+        raise AssertionError(f"{name} is queried a second time")
+
+    write(logins, tmp_path / "tables", tables=list(columns_needed()))
+    monkeypatch.setattr(executor, "query", never)
+    with answers(tmp_path / "tables", columns_needed(), ["errors", "logins"]) as found:
+        assert all(len(found.rows[name]) == ROWS + 1 for name in ("errors", "logins"))
+
+
 def test_every_printed_query_has_a_limit_that_can_be_taken_away() -> None:
     for name in names():
         whole = whole_query(name)
