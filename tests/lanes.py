@@ -3,7 +3,7 @@
 Collecting all tests takes as long as a thousand of the quick ones, so it is done once: the process
 that has collected forks the lanes, waits for them and prints their output. Each lane takes the next
 file that no other has taken, so all are busy until the end, whatever a file takes. Tests on Spark,
-which often wait, are in processes of their own: half of the lanes begin with them.
+which often wait, are in processes of their own: half of the lanes begin with them, two at most.
 """
 
 import os
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 SPARK = "tests/spark/"
+SPARK_LANES = 2  # each has a JVM, which uses several cores
 
 
 class Lane(NamedTuple):
@@ -46,7 +47,8 @@ def run(session: pytest.Session, count: int) -> None:
 
 
 def lane(number: int, count: int) -> Lane:
-    parts = (True, False) if number < (count + 1) // 2 else (False, True)
+    begins_with_spark = number < min((count + 1) // 2, SPARK_LANES)
+    parts = (True, False) if begins_with_spark else (False, True)
     return Lane(f"{number + 1} of {count}", parts)
 
 

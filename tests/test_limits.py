@@ -204,6 +204,7 @@ def test_time_of_a_hostile_stream_is_linear(name: str) -> None:
     assert four < 10 * one
 
 
+@pytest.mark.slow
 def test_hundred_thousand_connections_stay_within_the_default_limit() -> None:
     streams = Streams()
     ended = sum(len(streams.feed(segment)) for segment in half_open(100_000))

@@ -406,6 +406,7 @@ def test_the_recorded_captures_are_not_0_7() -> None:
 KEYS = st.integers(0, 4)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=300)
 def test_requests_of_later_kafka_are_never_taken_for_0_7(data: st.DataObject) -> None:
@@ -421,6 +422,7 @@ def test_requests_of_later_kafka_are_never_taken_for_0_7(data: st.DataObject) ->
 TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(TOPICS, st.integers(-1, 500), st.integers(0, 1 << 62), st.integers(1, 1 << 30))
 def test_requests_of_0_7_are_always_recognised(
     topic: str, partition: int, offset: int, size: int

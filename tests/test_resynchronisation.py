@@ -46,6 +46,7 @@ def test_the_bytes_skipped_before_the_first_frame_are_reported() -> None:
     assert row["kind"] == "mid-stream"
 
 
+@pytest.mark.slow
 def test_requests_larger_than_the_search_buffer_are_found() -> None:
     found = found_in(pipelined(3, WINDOW + 5000).start_late(4))
     assert answered(found) == [2, 3]

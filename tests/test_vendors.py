@@ -142,6 +142,7 @@ def test_a_vendor_needs_all_that_it_offers() -> None:
         assert vendor_of([*APACHE, *keys]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", [True, False], ids=["opened", "middle"])
 def test_a_capture_in_pieces_gives_the_names_of_the_whole(opened: bool, tmp_path: Path) -> None:
     """At each cut the next split does not know whose the broker is, or learns it again."""

@@ -5,6 +5,7 @@ the functions that take more than 50 ms of processor time, including their child
 test that is not listed is run, so the list need only be rewritten when `make check` becomes slow.
 """
 
+import argparse
 import os
 import sys
 from collections import defaultdict
@@ -52,6 +53,7 @@ class Measured:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ |= {"KDISSECT_CASES": "1", "KDISSECT_COSTLY": "1"}
     measured = Measured()
     code = pytest.main(["-q", "-m", "not slow", "tests"], plugins=[measured])

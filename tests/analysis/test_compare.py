@@ -191,6 +191,7 @@ def test_a_verdict_is_one_word(row: dict[str, Any], is_fact: bool, word: str) ->
     assert verdict(row, is_fact, Settings()) == word
 
 
+@pytest.mark.slow
 def test_parts_of_one_source(tmp_path: Path) -> None:
     later = made(3, produce=2, later_s=SECONDS)
     both = write_tables(tmp_path / "both", exchanges=[*made(1), *later], connections=[connection()])

@@ -122,6 +122,7 @@ def test_kept_tables_are_removed_when_no_longer_referenced() -> None:
     assert not made.exists()
 
 
+@pytest.mark.slow
 def test_query_out_of_memory_is_retried_with_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -628,6 +628,7 @@ def test_each_kind_of_finding_is_compared_or_is_not_with_a_reason() -> None:
     assert not OF.keys() & NOT_COMPARED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", INCIDENTS)
 def test_kinds_of_findings_have_the_numbers_of_their_command(kind: str, tmp_path: Path) -> None:
     tap = Tap()

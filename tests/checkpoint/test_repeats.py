@@ -40,6 +40,7 @@ def with_repeats(packets: list[Packet], source: random.Random, share: float) -> 
     return written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
 def test_repeats_near_edges_give_the_rows_of_the_whole(number: int, tmp_path: Path) -> None:
     source = random.Random(f"{SEED} {number}")

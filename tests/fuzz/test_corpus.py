@@ -20,6 +20,7 @@ def test_the_corpus_is_small_and_has_every_target() -> None:
     assert {target for target, _ in read_corpus()} == set(TARGETS)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_promises_hold_for_the_corpus(target: str) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyarrow import parquet
 
 import kdissect
@@ -70,6 +71,7 @@ class Killed:
         return total
 
 
+@pytest.mark.slow
 def test_flushed_rows_survive_a_kill_at_any_time_exactly_once(tmp_path: Path) -> None:
     source = random.Random(1)  # moments, no secrets
     killed = Killed(tmp_path)

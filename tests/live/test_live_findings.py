@@ -75,6 +75,7 @@ def test_findings_of_a_window_with_everything_are_those_of_the_capture(capture: 
     assert told(whole(capture)) == told(kdissect.findings(str(capture)))
 
 
+@pytest.mark.slow
 def test_a_broker_that_stalls_is_told_while_its_connections_are_open() -> None:
     assert told(whole(STALLED)) == told(kdissect.findings(str(STALLED)))
     events: list[FindingEvent] = []

@@ -155,6 +155,7 @@ def test_balances_of_rotations_add_up_to_that_of_the_run(live: Path) -> None:
     assert whole == balance
 
 
+@pytest.mark.slow
 def test_several_runs_are_asked_together_and_their_ids_do_not_mix(tmp_path: Path) -> None:
     for name in ("groups-4.3.1.pcapng", "transactions-4.3.1.pcapng"):
         replay(CAPTURES / name, tmp_path / "live", EVERY, every_s=4)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given as for_any
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -65,6 +66,7 @@ BATCHES = st.fixed_dictionaries(
 FOCUS = st.builds(Focus, *(st.sampled_from(["", "a", "b", "nobody"]) for _ in range(3)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @for_any(st.lists(BATCHES, min_size=1, max_size=3), FOCUS, st.integers(1, 10))
 def test_any_rows_are_counted(batches: list[Any], focus: Focus, kept_rows: int) -> None:

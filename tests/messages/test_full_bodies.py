@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES), st.booleans(), st.integers(0, 200))
 def test_json_equals_values_encoded_one_by_one(
     body: dict[str, object], has_payload: bool, limit: int

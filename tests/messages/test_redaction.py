@@ -302,6 +302,7 @@ def test_records_of_other_topics_stay_bytes() -> None:
     assert body["responses"][0]["partitions"][0]["records"] == b"x" * 61
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(listed())), st.data())
 def test_redacting_any_value_raises_nothing(key: tuple[str, str], data: st.DataObject) -> None:
     """The decoder gives structs as dicts, but no list of the schema is trusted with it."""

@@ -300,6 +300,7 @@ def everything_plan(spec: MessageSpec, version: int) -> tuple[Plan, Everything]:
     return plan, everything
 
 
+@pytest.mark.slow
 def test_every_field_of_every_vector_is_projected_as_it_is_read() -> None:
     for name, version, raw, _ in VECTORS:
         spec = spec_of(name)

@@ -21,6 +21,7 @@ def test_a_faulty_capture_gives_all_that_its_bytes_allow(name: str, seed: int) -
     assert judged(make_case(name, seed)).findings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number", "captures"), SHOWN)
 def test_former_recovery_errors_stay_fixed(name: str, number: int, captures: Sequence[str]) -> None:
     assert judged(make_case(name, number, captures)).findings == []

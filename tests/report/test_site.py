@@ -61,6 +61,7 @@ def exchanges_of(site: Path) -> int:
     return sum(row["exchanges"] for row in rows)
 
 
+@pytest.mark.slow
 def test_pages_of_days_have_all_rows_and_only_new_ones_are_made(live: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     assert write_site(live, site).made == DAYS

@@ -205,6 +205,7 @@ def test_tokens_keep_their_length_and_lose_their_credentials(mechanism: str) -> 
         assert secrets.found_in(set(SECRETS), masked) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", RAW_LOGINS)
 def test_they_lose_them_whichever_byte_is_another(mechanism: str) -> None:
     search = Search(frozenset(SECRETS))

@@ -45,6 +45,7 @@ except kdissect.KdissectError as error:
     assert text.startswith('to_pandas() needs the extra "pandas": pip install ')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
