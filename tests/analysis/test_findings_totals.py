@@ -74,7 +74,7 @@ def test_two_thousand_refused_logins_are_reported_as_two_thousand(
 def test_counts_beyond_the_engines_memory_are_lower_bounds(
     logins: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_: str, __: int) -> str:
+    def fails(_: str) -> str:
         raise duckdb.OutOfMemoryException("no room")
 
     monkeypatch.setattr(KeptTables, "is_large", True)  # otherwise DuckDB is not queried
