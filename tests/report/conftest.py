@@ -14,7 +14,7 @@ import pytest
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 MISSING = "needs Chromium: apt-get install chromium"
-WIDTHS = (1280, 390)
+WIDTHS = (1280, 820, 390)
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,8 @@ def test_a_page_asks_for_nothing_and_has_the_findings(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "theme"), [(WIDTHS[0], "light"), (WIDTHS[1], "dark")])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_hinders_readers_at_any_width_in_any_theme(
     width: int, theme: str, page_path: Path, opened: Opens
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from IPython.core.formatters import DisplayFormatter
 
@@ -13,6 +14,7 @@ from tests.report.conftest import Opened
 from tests.report.test_browser import OF_PLOT, Opens
 from tests.report.test_numbers import CAPTURES, data_of
 from tests.seeds import SEED
+from tools.notebooks import run
 
 CAPTURE = CAPTURES[SEED % len(CAPTURES)]
 QUICKSTART = next(path for path in CAPTURES if path.stem == "quickstart")
@@ -98,6 +100,32 @@ def test_a_frame_in_a_cell_draws_and_reaches_nothing(
     assert frame.locator("canvas").count() == 1
     reached = "(() => { try { return parent.document.title; } catch { return 'refused'; } })()"
     assert frame.evaluate(reached) == "refused"
+    assert said == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_outputs_of_an_executed_notebook_draw_in_their_cells(tmp_path: Path, browser: Any) -> None:
+    """As JupyterLab shows them: the HTML that each cell has as its output."""
+    cells = [
+        f"import kdissect.plot\nplots = kdissect.plot.of({str(QUICKSTART)!r})\nplots.timeline()",
+        'plots.latency(api="Fetch")', "plots.network()",
+    ]  # fmt: skip
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    nbformat.write(notebook, tmp_path / "made.ipynb")
+    made = run(tmp_path / "made.ipynb")
+    shown = [cell.outputs[-1].data["text/html"] for cell in made.cells]
+    path = tmp_path / "cells.html"
+    path.write_text("<!doctype html><title>notebook</title>" + "\n".join(shown))
+    page, said = browser.new_page(), []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(path.as_uri())
+    frames = page.frames[1:]
+    assert len(frames) == len(cells)
+    for frame in frames:
+        frame.wait_for_selector("html[data-ready]")
+        assert frame.locator("canvas").count() == 1
     assert said == []
     page.close()
 
