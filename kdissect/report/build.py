@@ -105,6 +105,7 @@ class Scan:
         self.timeline.add(rows.batch, rows.starts)
         self.partitions.add_exchanges(rows)
         self.lag.add_exchanges(rows.batch)
+        self.losses.add_exchanges(rows)
         columns = ExchangeColumns(rows.batch)
         parts = part_values(rows.batch, columns.latency >= 0)
         self.heat.add(EVERY, np.zeros(len(rows.starts), np.int64), rows.starts, parts)
@@ -177,7 +178,7 @@ def page_data(
         "network": document["network"],
         "balance": document["balance"],
         "time": {**axis_data(scan.axis), **scan.timeline.data(),
-                 "problems": scan.losses.counts.tolist()},
+                 "problems": scan.losses.counts.tolist(), "silences": scan.losses.silences()},
         "bands": happened.bands,
         "lag": lag,
         "heat": {**axis_data(scan.heat.axis), "maps": scan.heat.data()},

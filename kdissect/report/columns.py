@@ -15,7 +15,7 @@ KEPT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "partitions": (*OFFSETS["partitions"], "record_bytes"),
     "batches": OFFSETS["batches"],
-    "problems": ("stage", "time"),
+    "problems": ("stage", "time", "connection_id"),
 }  # fmt: skip
 # Those of scans that need few.
 ENDS: Final = ("connection_id", "broker_ip", "broker_port", "exchanges")

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 import kdissect
+from kdissect.capture.pcap import NANOSECONDS
 from kdissect.text.escape import escaped, is_harmful
+from tests.capture.writers import make_pcap
 from tests.report.conftest import WIDTHS, Opened
 from tests.report.pages import HOSTILE, QUICKSTART, findings_of, hostile_capture, written
 from tests.report.test_numbers import CAPTURES, data_of
+from tests.spark.rotated import link_type_of, packets_of
 
 OF_PLOT = "id => echarts.getInstanceByDom(document.getElementById(id)).getOption()"
 OF_PLOT_IN = "q => echarts.getInstanceByDom(document.querySelector(q)).getOption()"
@@ -113,6 +116,36 @@ def test_plots_draw_the_numbers_of_the_page(page_path: Path, opened: Opens) -> N
     (table,) = (one for one in data["tables"] if one["name"] == "brokers_topics")
     topics = {link["target"]: link["value"]["bytes"] for link in links}
     assert {f"topic {row[1]}": row[4] for row in table["rows"]}.items() <= topics.items()
+
+
+@pytest.mark.slow
+def test_what_the_capture_dropped_is_a_hole_and_no_zero(tmp_path: Path, opened: Opens) -> None:
+    """Without a fifth of the packets in the middle, as a tap that dropped them."""
+    packets = packets_of(QUICKSTART)
+    first, last = packets[0].time_ns, packets[-1].time_ns
+    begin, end = (first + (last - first) * share // 100 for share in (45, 65))
+    kept = [one for one in packets if not begin <= one.time_ns < end]
+    path = tmp_path / "dropped.pcap"
+    path.write_bytes(make_pcap(kept, magic=NANOSECONDS, link_type=link_type_of(QUICKSTART)))
+    target = written(path, tmp_path)
+    shown, time = opened(target), data_of(target.read_bytes())["time"]
+    (line,) = (
+        one for one in shown.page.evaluate(OF_PLOT, "time-plot")["series"]
+        if one["name"] == "exchanges"
+    )  # fmt: skip
+    width = time["width_ms"]
+    inside = [value for at, value in line["data"] if at >= begin / 1e6 and at + width <= end / 1e6]
+    assert len(inside) > 10
+    # A response may come behind the drop, its request before it: that time is known.
+    assert [value for value in inside if value == 0] == []
+    assert None in inside
+    areas = shown.page.evaluate(OF_PLOT, "time-plot")["series"][0]["markArea"]["data"]
+    missing = [
+        (one["xAxis"], to["xAxis"]) for one, to in areas if one["name"].startswith("missing")
+    ]
+    middle = (begin + end) / 2e6
+    assert any(start <= middle <= to for start, to in missing)
+    assert shown.said == []
 
 
 @pytest.mark.slow

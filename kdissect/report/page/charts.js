@@ -6,12 +6,21 @@ const time = data.time;
 const START = time.start_ms;
 const END = time.start_ms + time.width_ms * time.count;
 
+/**
+ * Whether bytes are missing in the capture: where it has problems, and before them since the last
+ * exchange of their connection, where no other was seen.
+ * @param {number} bin
+ */
+function isLost(bin) {
+  return Boolean(time.missing_bytes[bin] || time.problems[bin] || (time.silences[bin] && !time.exchanges[bin]));
+}
+
 /** @returns {{from: number, to: number}[]} where bytes are missing in the capture */
 function lostRanges() {
   /** @type {{from: number, to: number}[]} */
   const found = [];
   for (let bin = 0; bin < time.count; bin += 1) {
-    if (!time.missing_bytes[bin] && !time.problems[bin]) continue;
+    if (!isLost(bin)) continue;
     const from = START + bin * time.width_ms;
     const last = found[found.length - 1];
     if (last && last.to >= from) last.to = from + time.width_ms;
@@ -29,7 +38,7 @@ function points(name) {
   /** @type {(number | null)[]} */
   const values = time[name];
   for (let bin = 0; bin < time.count; bin += 1) {
-    if (!time.exchanges[bin] && (time.missing_bytes[bin] || time.problems[bin])) lost.add(bin);
+    if (!time.exchanges[bin] && isLost(bin)) lost.add(bin);
   }
   return values.map((value, bin) => [START + bin * time.width_ms, lost.has(bin) ? null : value]);
 }
