@@ -27,7 +27,7 @@ from kdissect.live.listener import Status
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import memory_bytes
-from kdissect.live.workers.crew import Crew
+from kdissect.live.workers.supervisor import Supervisor
 from kdissect.live.workers.messages import CAPTURES, FINISH, HAS_READ, IS_DONE, REOPEN, STOP
 from kdissect.live.workers.totals import total
 
@@ -48,7 +48,7 @@ class Leader:
     """Leads the workers from their start to their end; `status` is the sum of theirs."""
 
     def __init__(self, plan: Plan, opened: Opened) -> None:
-        self.crew = Crew(opened.workers)
+        self.supervisor = Supervisor(opened.workers)
         self.status: Status | None = None
         self.metrics: SummedMetrics | None = None
         if opened.bound is not None or plan.otlp is not None:
@@ -85,7 +85,7 @@ class Leader:
 
     def snapshot(self) -> Snapshot:
         """The workers' last snapshots as one."""
-        parts = [one.snapshot for one in self.crew.reports if one.snapshot is not None]
+        parts = [one.snapshot for one in self.supervisor.reports if one.snapshot is not None]
         if self.status is None or not parts:
             raise KdissectError("no worker has reported")
         return scaled(merge(parts, self.status), self._share)
@@ -103,9 +103,9 @@ class Leader:
 
     def _begin(self) -> None:
         """Wait until all workers capture."""
-        while not self._is_over() and self.crew.phase < CAPTURES:
-            self.crew.ask(False, SECOND_S)
-            self.crew.listen(SOON_S)
+        while not self._is_over() and self.supervisor.phase < CAPTURES:
+            self.supervisor.ask(False, SECOND_S)
+            self.supervisor.listen(SOON_S)
         if self._findings is not None:
             self._findings.start()
         for hook in self._hooks:
@@ -116,16 +116,16 @@ class Leader:
             self._service.ready(self._names)
 
     def _is_over(self) -> bool:
-        return self._is_stopping or self.crew.is_ending
+        return self._is_stopping or self.supervisor.is_ending
 
     def _wait(self, deadline: float | None) -> None:
         """Until the next second; notices what may happen before."""
         end = time.monotonic() + SECOND_S
         while not self._is_over() and (left := end - time.monotonic()) > 0:
-            self.crew.listen(min(left, POLL_S))
+            self.supervisor.listen(min(left, POLL_S))
             if self._is_reopening:
                 self._is_reopening = False
-                self.crew.order(REOPEN)
+                self.supervisor.order(REOPEN)
                 if self._service is not None:
                     self._service.reopen()
             if deadline is not None and time.monotonic() >= deadline:
@@ -137,12 +137,12 @@ class Leader:
         if status is None:
             return
         if self._findings is not None:
-            self.crew.wants_windows = self._findings.is_due(status)
+            self.supervisor.wants_windows = self._findings.is_due(status)
         for hook in self._hooks:
             hook.tick(status)
         if self._lines is not None:
             self._lines.tick(status)
-        if self._service is not None and self.crew.silent_s < SILENT_S:
+        if self._service is not None and self.supervisor.silent_s < SILENT_S:
             self._service.tick(status)
         if self._check is not None:
             self._check.tick(status)
@@ -151,10 +151,10 @@ class Leader:
         """Let all report, and add up; with snapshots where the next line needs them."""
         lines = self._lines
         soon_ns = SECOND_NS + (0 if self.status is None else self.status.now_ns)
-        self.crew.ask(lines is not None and (is_last or lines.is_due(soon_ns)), SECOND_S)
-        while self.crew.windows:
-            self._findings.take(*self.crew.windows.popleft())
-        reports = self.crew.reports
+        self.supervisor.ask(lines is not None and (is_last or lines.is_due(soon_ns)), SECOND_S)
+        while self.supervisor.windows:
+            self._findings.take(*self.supervisor.windows.popleft())
+        reports = self.supervisor.reports
         statuses = [one.status for one in reports if one.status is not None]
         if statuses:
             usage = os.times()
@@ -169,15 +169,15 @@ class Leader:
 
     def _end(self) -> None:
         """Let all workers finish; write the last line."""
-        self.crew.order(STOP)
-        while self.crew.phase < HAS_READ:
-            self.crew.ask(False, SECOND_S)
-            self.crew.listen(SOON_S)
+        self.supervisor.order(STOP)
+        while self.supervisor.phase < HAS_READ:
+            self.supervisor.ask(False, SECOND_S)
+            self.supervisor.listen(SOON_S)
         # With it go the names that others know.
-        self.crew.order(FINISH)
-        while self.crew.phase < IS_DONE:
+        self.supervisor.order(FINISH)
+        while self.supervisor.phase < IS_DONE:
             self._ask(is_last=True)
-            self.crew.listen(SOON_S)
+            self.supervisor.listen(SOON_S)
         self._ask()
         if self.status is None:
             return
@@ -201,12 +201,12 @@ def make_sum(workers: int, labels: int) -> "SummedMetrics":
 def lead(plan: Plan, opened: Opened) -> int:
     """Lead the workers; returns the exit code. Raises KdissectError for a worker that was lost."""
     leader = Leader(plan, opened)
-    with signals(leader, leader.crew.kill), served(leader.metrics, opened.bound):
+    with signals(leader, leader.supervisor.kill), served(leader.metrics, opened.bound):
         tell_begin(plan.asked, plan.options)
         leader.run()
     tell_result(leader, opened.packet_source.names)
-    if leader.crew.lost:
-        number, why = min(leader.crew.lost.items())
+    if leader.supervisor.lost:
+        number, why = min(leader.supervisor.lost.items())
         raise KdissectError(
             f"worker {number + 1} of {len(opened.workers)} {why}: its connections are not captured"
             " any more, so all end here, and the others have finished their files. Start again;"
@@ -221,8 +221,8 @@ def tell_result(leader: Leader, names: list[str]) -> None:
     if status is None:
         return
     tell_totals(status, names)
-    written = [one.written for one in leader.crew.reports if one.written is not None]
+    written = [one.written for one in leader.supervisor.reports if one.written is not None]
     for one in written:
         tell_files(one.rows, one.rotations, one.run)
-    if not status.balance.exchanges and not leader.crew.lost:
+    if not status.balance.exchanges and not leader.supervisor.lost:
         explain_empty(NO_EXCHANGES, asdict(status.balance))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.crews import quiet_cable
+from tests.live.worker_sets import quiet_cable
 from tests.sources.namespaces import Host, needs_packet_sockets, two_hosts
 
 

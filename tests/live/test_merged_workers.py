@@ -15,7 +15,7 @@ from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.metrics import MetricsListener
 from kdissect.live.counting.samples import Samples
 from kdissect.live.counting.snapshot import Snapshot, Timed
-from kdissect.live.workers.crew import Crew
+from kdissect.live.workers.supervisor import Supervisor
 from kdissect.live.workers.forking import Worker
 from kdissect.live.workers.messages import (
     CAPTURES,
@@ -231,31 +231,31 @@ def test_a_worker_that_does_not_answer_gets_silent() -> None:
     """The service manager is not told any more that the service is alive."""
     now = [100.0]
     ours, theirs = socket.socketpair()
-    crew = Crew([Worker(0, 0, ours)], clock=lambda: now[0])
+    supervisor = Supervisor([Worker(0, 0, ours)], clock=lambda: now[0])
     reports = Inbox()
-    crew.ask(False, 0)
+    supervisor.ask(False, 0)
     assert [order.kind for order in reports.receive(theirs)] == ["report"]
     send(theirs, Report(CAPTURES, 0.5, NOTHING, None, None, None, None))
     now[0] += 1
-    crew.listen(0)
-    assert crew.silent_s == 0.5
+    supervisor.listen(0)
+    assert supervisor.silent_s == 0.5
     now[0] += 30
-    crew.ask(False, 0)  # it is asked, and does not answer
-    crew.ask(False, 0)
+    supervisor.ask(False, 0)  # it is asked, and does not answer
+    supervisor.ask(False, 0)
     assert len(reports.receive(theirs)) == 1
-    assert (crew.silent_s, crew.phase, crew.lost) == (30.5, CAPTURES, {})
+    assert (supervisor.silent_s, supervisor.phase, supervisor.lost) == (30.5, CAPTURES, {})
     ours.close()
     theirs.close()
 
 
 def test_what_one_worker_learns_goes_to_the_others_with_their_next_order() -> None:
     pairs = [socket.socketpair() for _ in range(3)]
-    crew = Crew([Worker(number, 0, ours) for number, (ours, _) in enumerate(pairs)])
+    supervisor = Supervisor([Worker(number, 0, ours) for number, (ours, _) in enumerate(pairs)])
     learned = Learned({b"i" * 16: "orders"}, {"readers": ("consumer", "range")})
-    crew.ask(False, 0)
+    supervisor.ask(False, 0)
     send(pairs[1][1], Report(CAPTURES, 0.0, learned, None, None, None, None))
-    crew.listen(0)
-    crew.order(FINISH)
+    supervisor.listen(0)
+    supervisor.order(FINISH)
     orders = [Inbox().receive(theirs) for _, theirs in pairs]
     assert [one[-1].learned for one in orders] == [learned, NOTHING, learned]
     for ours, theirs in pairs:

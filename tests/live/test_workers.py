@@ -8,7 +8,7 @@ from scapy.layers.inet import IP, fragment
 from scapy.layers.l2 import Ether
 
 from kdissect.tables.rotations import runs_in
-from tests.live.crews import LARGEST, differences, frames_of, live, rows, send
+from tests.live.worker_sets import LARGEST, differences, frames_of, live, rows, send
 from tests.seeds import SEED
 from tests.sources.namespaces import CABLE, Host, run
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.tables.rotations import hidden_in, rotations_in, runs_in
-from tests.live.crews import PATIENCE_S, Live, frames_of, live, rows, send
+from tests.live.worker_sets import PATIENCE_S, Live, frames_of, live, rows, send
 from tests.sources.namespaces import CABLE, Host, lay_cable
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 forking          starts them, before any threads
 messages         between the first process and a worker: orders and reports
 reporter         a worker's side
-crew             the first process's side
+supervisor       the first process's side
 totals           statuses as one
 summed_metrics   metrics as one
 """

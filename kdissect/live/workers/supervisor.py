@@ -1,4 +1,4 @@
-"""`Crew`: the first process's side of the conversation with its workers."""
+"""`Supervisor`: the first process's side of the conversation with its workers."""
 
 import select
 import signal
@@ -27,7 +27,7 @@ EXIT_S: Final = 10.0  # for a process to end that has closed its socket
 POLL_S: Final = 0.02
 
 
-class Crew:
+class Supervisor:
     """Orders to workers, and their last `reports`. `lost` are those that ended too early, and why.
 
     What one worker learned is passed on to the others with their next order. With the next question
