@@ -1,6 +1,7 @@
 """Captures of ``kdissect live`` at the end of a cable, and comparison of their rows."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -46,6 +47,11 @@ class Live:
         """Wait for a message of the service."""
         while word not in self.manager.recv(4096).decode().split("\n"):
             assert self.process.poll() is None, self.process.communicate()
+
+    def skip(self) -> None:
+        """Forget the messages that came so far."""
+        while select.select([self.manager], [], [], 0)[0]:
+            self.manager.recv(4096)
 
     @property
     def workers(self) -> list[int]:
