@@ -27,8 +27,8 @@ from kdissect.live.listener import Status
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import memory_bytes
-from kdissect.live.workers.supervisor import Supervisor
 from kdissect.live.workers.messages import CAPTURES, FINISH, HAS_READ, IS_DONE, REOPEN, STOP
+from kdissect.live.workers.supervisor import Supervisor
 from kdissect.live.workers.totals import total
 
 if TYPE_CHECKING:

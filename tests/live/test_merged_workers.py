@@ -15,7 +15,6 @@ from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.metrics import MetricsListener
 from kdissect.live.counting.samples import Samples
 from kdissect.live.counting.snapshot import Snapshot, Timed
-from kdissect.live.workers.supervisor import Supervisor
 from kdissect.live.workers.forking import Worker
 from kdissect.live.workers.messages import (
     CAPTURES,
@@ -28,6 +27,7 @@ from kdissect.live.workers.messages import (
     send,
 )
 from kdissect.live.workers.summed_metrics import SummedMetrics
+from kdissect.live.workers.supervisor import Supervisor
 from kdissect.live.workers.totals import total
 from kdissect.sources.packet_source import Counts
 from tests.live.made_rows import exchange, given, handed, status

@@ -17,9 +17,9 @@ from kdissect.errors import CaptureError, CapturePermissionError, InvalidArgumen
 from kdissect.live.source_choice import Asked
 from kdissect.sources import network_namespaces
 from kdissect.sources.network_namespaces import inside
-from tests.live.worker_sets import INSTALLED, frames_of, send
 from tests.live.replays import CAPTURES
 from tests.live.test_otlp import decoded, points_of
+from tests.live.worker_sets import INSTALLED, frames_of, send
 from tests.sources.namespaces import CABLE, Host
 from tests.spans.test_spans import address_of, receiver
 

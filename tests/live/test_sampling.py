@@ -27,10 +27,10 @@ from kdissect.sources.bpf_programs import attach
 from kdissect.sources.interfaces import ARPHRD_NONE, ETHERNET, RAW
 from kdissect.sources.port_filters import port_filter
 from kdissect.sources.sampling import hash_of, is_sampled
-from tests.live.worker_sets import frames_of, live, rows_in, send
 from tests.live.made_rows import exchange, given, handed, status
 from tests.live.replays import CAPTURES
 from tests.live.test_metrics import page, samples, served
+from tests.live.worker_sets import frames_of, live, rows_in, send
 from tests.seeds import SEED
 from tests.sources.bpf_machine import PLAIN, run
 from tests.sources.namespaces import Host
