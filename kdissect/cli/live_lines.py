@@ -39,6 +39,7 @@ class Lines(Listener):
         # Time of the last line; the first tick has no line.
         self._last_ns: int | None = None
         self._has_begun = False
+        self._exchanges = 0  # counted in the last line
         self._output = Output()
 
     def begin(self, watcher: LiveCapture | None = None) -> None:
@@ -55,9 +56,12 @@ class Lines(Listener):
             self._write(status)
 
     def finish(self, status: Status) -> None:
-        """Write a last line, unless one was just written, or there was no input."""
+        """Write a last line, unless one was just written with all counts, or there was no input.
+
+        At the end, requests that were still waiting are counted as unanswered.
+        """
         is_late = not self._has_begun or status.now_ns >= (self._last_ns or 0) + SECOND_NS
-        if status.balance.packets and is_late:
+        if status.balance.packets and (is_late or status.balance.exchanges != self._exchanges):
             self._write(status)
         self._output.end()
         if self._output.left_out:
@@ -65,6 +69,7 @@ class Lines(Listener):
 
     def _write(self, status: Status) -> None:
         self._has_begun = True
+        self._exchanges = status.balance.exchanges
         self._last_ns = status.now_ns
         found = self._text_of(self._meters.snapshot())
         text = found if isinstance(found, str) else json_safe(json.dumps(found))

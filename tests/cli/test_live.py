@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from kdissect.pipeline import Options
 from kdissect.sources.listening import Endpoint, listening
 from kdissect.system.extras import missing_extra
 from tests.live.listening import Given, Kept, packet_at
+from tests.live.made_rows import status
 
 SECOND_NS = 1_000_000_000
 NOON_NS = 1_700_000_000 * SECOND_NS
@@ -248,6 +250,19 @@ def test_lines_come_so_often_by_the_packets_clock(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out == "1\n2\n3\n4\n"
     watched([meters, Lines(meters, 5, "{}".format)], [*range(11)])
     assert capfd.readouterr().out == "5\n6\n"
+
+
+def test_requests_that_are_given_up_at_the_end_are_in_the_last_line(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    lines = Lines(Meters(), 1, lambda _: "line")
+    lines.begin()
+    for at_s in (0, 1):
+        lines.tick(status(at_s, packets=2))
+    ended = status(1.5, packets=2)
+    given_up = ended._replace(balance=replace(ended.balance, exchanges=1))
+    lines.finish(given_up)
+    assert capfd.readouterr().out == "line\nline\n"
 
 
 def test_blocked_reader_does_not_delay_the_capture(
