@@ -43,6 +43,7 @@ SYSTEM: Final = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")
 HERE: Final = (
     (re.compile(r"\beth0\b"), "lo"),
     (re.compile(r"-i any\b"), "-i lo"),
+    (re.compile(r"--netns \d+\b"), "--netns $$"),  # the shell of the line
     (re.compile(r"--user kafka\b"), "--user nobody"),
     (re.compile(r":9123\b"), "127.0.0.1:0"),
     (re.compile(r"--duration 1m\b"), "--duration 2s"),

@@ -7,6 +7,7 @@ topics, and the protocols from before 0.8.
 
 import json
 import random
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -44,6 +45,13 @@ APIS_BY_NAME = {api.name: api for api in APIS.values()}
 FORWARDED = 6  # APIs drawn
 CONTROL = 1 << 5  # of a batch's attributes
 OLD_PORT = 9100  # and the numbers of the protocols behind it
+# Requests whose own fields may be credentials; a client id of theirs with such a character may have
+# the wrong length, and begin in it.
+WITH_CREDENTIALS = (
+    "AlterConfigs", "AlterUserScramCredentials", "CreateTopics", "Envelope",
+    "ExpireDelegationToken", "IncrementalAlterConfigs", "RenewDelegationToken", "SaslAuthenticate",
+)  # fmt: skip
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 DECODE_AS = tuple(
     word
     for number, name in enumerate(PROTOCOLS[1:], 1)
@@ -84,6 +92,8 @@ class Texts:
         self.chance = random.Random(SEED)
         self.places: list[Place] = []
         self.given: set[str] = set()
+        # Numbers in messages that are withheld: their client id may reach over credentials.
+        self.withheld: set[int] = set()
 
     def text(self, place: Place) -> str:
         """Formula start, harmful characters in turn, number, and the same at the end."""
@@ -162,11 +172,20 @@ def talks(texts: Texts) -> Iterator[Talk]:
 def of_apis(texts: Texts) -> Iterator[Said]:
     for api in APIS_BY_NAME:
         for version in drawn_versions(api, texts.chance):
+            first = len(texts.places)
             client = None
             if request_header_version(APIS_BY_NAME[api].key, version):
                 client = texts.text(Place(api, version, "request", "client id", STRINGS))
-            asked, answered = (texts.values(api, version, side) for side in SIDES)
-            yield request(api, version, 2, client, **asked), response(api, version, 2, **answered)
+            yield exchange_of(texts, api, version, client)
+            if api in WITH_CREDENTIALS and UNFIT.search(client or ""):
+                texts.withheld.update(range(first, len(texts.places)))
+                yield exchange_of(texts, api, version, "plain")
+
+
+def exchange_of(texts: Texts, api: str, version: int, client: str | None) -> Said:
+    """A request and its response with texts in all places."""
+    asked, answered = (texts.values(api, version, side) for side in SIDES)
+    return request(api, version, 2, client, **asked), response(api, version, 2, **answered)
 
 
 def drawn_versions(api: str, chance: random.Random) -> list[int]:

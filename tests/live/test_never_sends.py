@@ -15,12 +15,12 @@ SENDING = {
     "send", "sendall", "sendfile", "sendmsg", "sendp", "sendto", "sr", "sr1", "srp", "urlopen",
 }  # fmt: skip
 # Spans go to the given endpoint, Spark talks with its own processes, a service with its manager,
-# metrics are answered to scrapers, events of findings go to the webhook that was asked for, and
-# workers talk with the process that forked them.
+# metrics are answered to scrapers, or go to the receiver that was asked for, events of findings to
+# such a webhook, and workers talk with the process that forked them.
 TALKING = (
     "spans/", "dataset/", "spark/", "live/systemd_notify.py", "live/http_server.py",
     "live/metrics_server.py", "live/metrics_socket.py", "live/webhook.py",
-    "live/workers/forking.py", "live/workers/messages.py",
+    "live/otlp.py", "live/otlp_endpoint.py", "live/workers/forking.py", "live/workers/messages.py",
 )  # fmt: skip
 
 
