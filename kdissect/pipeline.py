@@ -251,7 +251,7 @@ def make_exchanges(
         dialect=dialect_of(options.protocol),
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
         pending_limit=options.limits.pending_requests,
-        holding=MemoryBudget(options.limits),
+        memory_budget=MemoryBudget(options.limits),
         decoded_bytes=options.limits.decoded_bytes,
     )
 

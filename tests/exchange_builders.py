@@ -192,7 +192,7 @@ def found_in(
     )
     dissector.feed(packets)
     dissector.finish()
-    assert (stage.holding.frame_bytes, stage.holding.request_bytes) == (0, 0)
+    assert (stage.memory_budget.frame_bytes, stage.memory_budget.request_bytes) == (0, 0)
     tables: dict[str, list[Row]] = {}
     for name, table in TABLES.items():
         builder = BatchBuilder(table, ["test.pcap"], stage.names)

@@ -22,6 +22,12 @@ TARGETS = (
     "bench-live", "soak", "siege", "bench-check", "bench-accept", "bench-recovery", "golden",
     "captures", "schema", "coverage-protocol", "docs", "man", "site", "notebooks", "clean",
 )  # fmt: skip
+# Words that docs/decisions/names.md replaced by the field's terms, and that have no other use here.
+REPLACED = {
+    "allowance", "crew", "newcomers", "seam", "sniffer", "sniffing", "stitch", "stitcher",
+    "travelling", "unmade",
+}  # fmt: skip
+WORD = re.compile(r"[A-Z]?[a-z]+")
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
 
@@ -43,6 +49,24 @@ def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
         )
     }
     assert with_i64 == compiled_modules()
+
+
+def names_in(path: Path) -> set[str]:
+    """Names of a module: its own, and those of its classes, functions, parameters and variables."""
+    found = {path.stem}
+    for node in ast.walk(ast.parse(path.read_text())):
+        found |= {getattr(node, field, None) or "" for field in ("name", "id", "attr", "arg")}
+    return found
+
+
+def test_names_that_were_replaced_do_not_come_back() -> None:
+    again = {
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in PACKAGE.rglob("*.py")
+        for name in names_in(path)
+        if REPLACED & {word.lower() for word in WORD.findall(name)}
+    }
+    assert not again, "see docs/glossary.md and docs/decisions/names.md"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -291,9 +291,9 @@ def test_a_request_given_after_its_response_is_answered_by_it() -> None:
 
 def test_responses_that_wait_take_limited_memory() -> None:
     talk = answered(asked(conversation(), fetch("a", 0)), fetched(SET))
-    holding = MemoryBudget(Limits(waiting_bytes_in_all=2 * FRAME_COST + 100))
-    found = found_in(answered(talk, *[fetched(SET)] * 6), Exchanges(holding=holding))
-    assert holding.frame_bytes == 0
+    memory_budget = MemoryBudget(Limits(waiting_bytes_in_all=2 * FRAME_COST + 100))
+    found = found_in(answered(talk, *[fetched(SET)] * 6), Exchanges(memory_budget=memory_budget))
+    assert memory_budget.frame_bytes == 0
     assert found.column("kind", "problems") == ["early-limit"]
     assert found.column("outcome") == ["answered"] + ["orphan"] * 6
     order = found.column("exchange_id")

@@ -30,7 +30,7 @@ OPEN_LIMIT: Final = 5_000
 Batches = list[tuple[str, pa.RecordBatch]]
 
 
-class Slice(NamedTuple):
+class TimeBucket(NamedTuple):
     """Rows between two ticks."""
 
     begin_ns: int
@@ -65,7 +65,7 @@ class FindingWindow:
         self._window_ns = window_ns
         self._kept_rows = kept_rows
         self._taken: Batches = []
-        self._slices: deque[Slice] = deque()
+        self._buckets: deque[TimeBucket] = deque()
         self._rows = 0
         self._snapshots: deque[Snapshot] = deque()
         self._last_ns = -1
@@ -79,26 +79,26 @@ class FindingWindow:
         """Close the slice of the rows taken, and drop those that are too old or too many."""
         rows = sum(batch.num_rows for _, batch in self._taken)
         begin_ns = self._last_ns if self._last_ns >= 0 else now_ns
-        self._slices.append(Slice(begin_ns, now_ns, self._taken, rows))
+        self._buckets.append(TimeBucket(begin_ns, now_ns, self._taken, rows))
         self._rows += rows
         self._taken, self._last_ns = [], now_ns
         oldest_ns = now_ns - self._window_ns
-        while len(self._slices) > 1 and (
-            self._slices[0].end_ns <= oldest_ns or self._rows > self._kept_rows
+        while len(self._buckets) > 1 and (
+            self._buckets[0].end_ns <= oldest_ns or self._rows > self._kept_rows
         ):
-            self._rows -= self._slices.popleft().rows
+            self._rows -= self._buckets.popleft().rows
 
     @property
     def begin_ns(self) -> int:
         """Start of the oldest rows, 0 without any."""
-        return self._slices[0].begin_ns if self._slices else 0
+        return self._buckets[0].begin_ns if self._buckets else 0
 
     def captured(self, watcher: LiveCapture, since_ns: int = 0) -> Captured:
         """The rows of the window now, with rows of connections that are open.
 
         Without those that are older than `since_ns`.
         """
-        kept = [each for each in self._slices if each.begin_ns >= since_ns] or [self._slices[-1]]
+        kept = [each for each in self._buckets if each.begin_ns >= since_ns] or [self._buckets[-1]]
         begin_ns = kept[0].begin_ns
         before = self._before(begin_ns)
         batches: Batches = []

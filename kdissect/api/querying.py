@@ -31,8 +31,8 @@ class Queryable:
     def query(self, text: str) -> pa.Table:
         """The rows of one SELECT; raises InvalidArgument for anything else."""
         asked = tables_of(text, TABLES)
-        if unmade := [name for name in asked if name not in self.names]:
-            raise InvalidArgument(not_among(f"table {unmade[0]} was not made", self.names))
+        if missing := [name for name in asked if name not in self.names]:
+            raise InvalidArgument(not_among(f"table {missing[0]} was not made", self.names))
         try:
             found = self._tables.connection.sql(text).to_arrow_table()
         except engine_failures() as error:

@@ -149,7 +149,7 @@ def take_open(dissector: Dissector, one: Open) -> None:
     if state is None:
         return
     if state.old is not None:
-        state.old.move_to(dissector.exchanges.bodies.sink, dissector.exchanges.holding)
+        state.old.move_to(dissector.exchanges.bodies.sink, dissector.exchanges.memory_budget)
     dissector.exchanges.take_in(state)
 
 

@@ -95,9 +95,9 @@ class BodyWriter:
         """Return a body as JSON; problems report oddities in it."""
         body = self._body(exchange, side == "response")
         self._report_nulls(exchange, side, body)
-        allowance = ValueBudget(self.decoded_limit)
-        text = body_json(body, self.has_payload, allowance)
-        count = int(allowance.left_out) + left_out_of(body)
+        value_budget = ValueBudget(self.decoded_limit)
+        text = body_json(body, self.has_payload, value_budget)
+        count = int(value_budget.left_out) + left_out_of(body)
         if count > 0:
             self._report(exchange, side, "decoded-limit", f"{count} values not in the {side}")
         return text

@@ -41,7 +41,7 @@ class Detail:
         self.makes_errors: bool = "errors" in tables
         self.makes_members: bool = "members" in tables
         self.makes_bodies: bool = "bodies" in tables
-        self.unmade = ShedCounters()
+        self.shed = ShedCounters()
         self.has_shed: bool = False
         self._exchanges = exchanges
         self._kept = Kept(
@@ -73,17 +73,17 @@ class Detail:
         if partitions is None:
             return
         if "partitions" in self.tables and not self.makes_partitions:
-            self.unmade.partitions += partitions.count
+            self.shed.partitions += partitions.count
         if "records" in self.tables:
-            self.unmade.add_records(partitions, self.makes_records)
+            self.shed.add_records(partitions, self.makes_records)
         if "batches" in self.tables:
             # Rows that are made, now or later, are subtracted.
-            self.unmade.add_batches(partitions)
+            self.shed.add_batches(partitions)
 
     def leave_out_bodies(self, exchange: Exchange) -> None:
         """Count an exchange whose bodies are left out."""
         if exchange.api_key != NULL:
-            self.unmade.bodies += 1
+            self.shed.bodies += 1
 
 
 def lacks_frame(exchange: Exchange) -> bool:

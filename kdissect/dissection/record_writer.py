@@ -116,7 +116,7 @@ class RecordWriter:
             self.sink.batch_rows.add(exchange, partition, batch, crc_ok)
             self.sink.note_made(BATCH_BYTES)
             if detail.has_shed:
-                detail.unmade.batches -= 1
+                detail.shed.batches -= 1
         self.cancellation.look()
 
     def _large(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> Iterator[None]:

@@ -74,7 +74,7 @@ class OldConversation:
         self._sink = sink
         self._keeps_frames = keeps_frames
         self._pending_limit = pending_limit
-        self._holding = budget
+        self._memory_budget = budget
         self._waiting = OldWaiting()
         self._early: list[Frame] = [early.frame for early in state.early]
         # Number of requests that each of them was compared with.
@@ -88,7 +88,7 @@ class OldConversation:
     def move_to(self, sink: FieldSink, budget: MemoryBudget) -> None:
         """Move to another stage."""
         self._sink = sink
-        self._holding = budget
+        self._memory_budget = budget
         for asked in self._waiting.rest():
             asked.facts.sink = sink
 
@@ -155,7 +155,7 @@ class OldConversation:
             state.misses_answers = True
         left = [self._let_go(asked) for asked in self._waiting.take_first(self._waiting.count)]
         for frame in self._early:
-            self._holding.remove(frame)
+            self._memory_budget.remove(frame)
             left.append(self._orphan(frame))
         self._early, self._tries = [], []
         return left
@@ -214,12 +214,12 @@ class OldConversation:
         """Keep a response without a waiting request: lost, or coming later from behind a hole."""
         self._early.append(frame)
         self._tries.append(0)
-        self._holding.add(frame)
+        self._memory_budget.add(frame)
         done: list[Exchange] = []
-        while self._early and self._holding.has_too_many(len(self._early)):
+        while self._early and self._memory_budget.has_too_many(len(self._early)):
             oldest = self._early.pop(0)
             del self._tries[0]
-            self._holding.remove(oldest)
+            self._memory_budget.remove(oldest)
             done.append(self._orphan(oldest))
         if done and not self._state.has_let_go:
             self._state.has_let_go = True
@@ -248,7 +248,7 @@ class OldConversation:
                 # Ids are compared without reading all of it.
                 self._tries.append(tried + (self.protocol == KAFKA_07))
                 continue
-            self._holding.remove(response)
+            self._memory_budget.remove(response)
         return done
 
     def _let_go(self, asked: Asked) -> Exchange:

@@ -132,7 +132,7 @@ class Exchanges:
         pending_limit: i64 = DEFAULT_PENDING_LIMIT,
         dialect: i64 = AUTO,
         rules: DecodeAs | None = None,
-        holding: MemoryBudget | None = None,
+        memory_budget: MemoryBudget | None = None,
         decoded_bytes: i64 = DECODED_BYTES,
     ) -> None:
         self.ports = ports
@@ -142,8 +142,8 @@ class Exchanges:
         self.pending_limit = pending_limit
         self.dialect = dialect
         self.rules = rules
-        self.holding = holding if holding is not None else MemoryBudget()
-        self.holding.keeps_records = keeps_records
+        self.memory_budget = memory_budget if memory_budget is not None else MemoryBudget()
+        self.memory_budget.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
         self.layout_fit = LayoutFit(self.bodies.plans)
@@ -183,7 +183,7 @@ class Exchanges:
             for early in state.early:
                 left.append(self._orphan(state, early))
         for early in state.early:
-            self.holding.remove(early.frame)
+            self.memory_budget.remove(early.frame)
         state.early = []
         self._take_held(state)
         if state.old is not None:
@@ -200,9 +200,9 @@ class Exchanges:
         self.states[state.connection.id] = state
         self._cache[state.connection.id & (CACHE_SIZE - 1)] = None
         for frame in [*state.held, *[early.frame for early in state.early]]:
-            self.holding.add(frame)
+            self.memory_budget.add(frame)
         for exchange in state.pending[state.pending_head :]:
-            self.holding.add_request(exchange)
+            self.memory_budget.add_request(exchange)
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that has been brought forward elsewhere; it held no frames."""
@@ -210,7 +210,7 @@ class Exchanges:
         self._cache[connection.id & (CACHE_SIZE - 1)] = None
         if state is not None:
             for exchange in state.pending[state.pending_head :]:
-                self.holding.remove_request(exchange)
+                self.memory_budget.remove_request(exchange)
 
     def keep(self, frames: bool, batches: bool, records: bool) -> None:
         """Set what exchanges keep from now on, as at the beginning.
@@ -229,9 +229,9 @@ class Exchanges:
     def _drop_frames(self, state: ConnectionState) -> None:
         for exchange in state.pending[state.pending_head :]:
             if not self._needs_frame(exchange.api_key):
-                self.holding.remove_request(exchange)
+                self.memory_budget.remove_request(exchange)
                 exchange.request_frame = None
-                self.holding.add_request(exchange)
+                self.memory_budget.add_request(exchange)
 
     def _needs_frame(self, key: i64) -> bool:
         """Return whether tables other than that of bodies need requests of an API."""
@@ -285,8 +285,8 @@ class Exchanges:
 
     def _hold(self, state: ConnectionState, frame: Frame) -> None:
         """Keep a frame until its protocol is known, if there is room."""
-        if self.holding.has_room(state.held, frame):
-            self.holding.add(frame)
+        if self.memory_budget.has_room(state.held, frame):
+            self.memory_budget.add(frame)
             state.held.append(frame)
         else:
             state.unheld += 1
@@ -296,7 +296,7 @@ class Exchanges:
         held = state.held
         state.held = []
         for frame in held:
-            self.holding.remove(frame)
+            self.memory_budget.remove(frame)
         return held
 
     def _take_up(self, state: ConnectionState, frame: Frame | None) -> list[Exchange]:
@@ -352,7 +352,7 @@ class Exchanges:
             return None
         sink = self.bodies.sink
         return make_conversation(
-            state, dialect, sink, self.keeps_frames, self.pending_limit, self.holding
+            state, dialect, sink, self.keeps_frames, self.pending_limit, self.memory_budget
         )
 
     def _take_problems(self, old: OldConversation) -> None:
@@ -435,7 +435,7 @@ class Exchanges:
         state.pending.append(exchange)
         if state.by_id is not None:
             note_pending(state, len(state.pending) - 1)
-        is_full = self.holding.add_request(exchange)
+        is_full = self.memory_budget.add_request(exchange)
         done = self._meet_early(state, exchange) if state.early else _NOTHING
         if exchange.correlation_id == state.last_correlation_id:
             state.repeats_ids = True
@@ -490,7 +490,7 @@ class Exchanges:
     def _make_room(self, frame: Frame) -> list[Exchange]:
         """Drop the oldest waiting requests of all connections when they take too much memory."""
         done: list[Exchange] = []
-        while self.holding.has_too_many_requests():
+        while self.memory_budget.has_too_many_requests():
             for state, stays in oldest_waiting(list(self.states.values())):
                 for exchange in state.pending[state.pending_head : stays]:
                     self._let_go(state, exchange)
@@ -503,7 +503,7 @@ class Exchanges:
 
     def _let_go(self, state: ConnectionState, exchange: Exchange) -> None:
         """Complete a waiting request without an answer."""
-        self.holding.remove_request(exchange)
+        self.memory_budget.remove_request(exchange)
         self._set_unanswered(state, exchange)
 
     def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
@@ -603,21 +603,21 @@ class Exchanges:
             earlier.note_tcp_events(frame.tcp_events_at_start)
             head += 1
         drop_pending(state, at + 1)
-        self.holding.remove_request(exchange)
+        self.memory_budget.remove_request(exchange)
         state.misses_answers = False
         self._answer(state, exchange, frame, previous_end)
         return done
 
     def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:
         """Keep a response without a waiting request: lost, or coming later from behind a hole."""
-        holding = self.holding
+        memory_budget = self.memory_budget
         state.early.append(early)
-        holding.add(early.frame)
+        memory_budget.add(early.frame)
         self.bodies.begin_guesses()
         done: list[Exchange] = []
-        while state.early and holding.has_too_many(len(state.early)):
+        while state.early and memory_budget.has_too_many(len(state.early)):
             oldest = state.early.pop(0)
-            holding.remove(oldest.frame)
+            memory_budget.remove(oldest.frame)
             done.append(self._orphan(state, oldest))
         # Without any captured request none can come late.
         is_asked = state.connection.counts[max(0, state.request_direction)].packets > 0
@@ -666,7 +666,7 @@ class Exchanges:
             else:
                 left.append(early)
                 continue
-            self.holding.remove(early.frame)
+            self.memory_budget.remove(early.frame)
         state.early = left
         return done
 

@@ -108,7 +108,7 @@ class Shedder:
 
     def shed(self, dissector: Dissector) -> dict[str, int]:
         """Shed counters since the beginning, by kind, without zeros."""
-        counts = {**dissector.detail.unmade.counts(), "connections": self.ended_connections}
+        counts = {**dissector.detail.shed.counts(), "connections": self.ended_connections}
         return {name: count for name, count in counts.items() if count}
 
     def pause_s(self, now_ns: int) -> float:

@@ -84,7 +84,7 @@ def decompress(codec: i64, data: bytes, limit: i64 = DECOMPRESSED_LIMIT, magic: 
 
 
 class Output:
-    """Decompressed pieces so far, and the remaining allowance."""
+    """Decompressed pieces so far, and the remaining budget."""
 
     __slots__ = ("parts", "size", "limit")
 

@@ -52,11 +52,11 @@ def full_body(
     `limit` bytes of memory; ``left_out`` contains the number of elements omitted for that, and the
     place of the first. `unpacking` bounds the decompression of records.
     """
-    with spending(limit) as allowance:
+    with spending(limit) as value_budget:
         body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
         body = _opened(key, body, is_response, names or {}, len(data), unpacking or Unpacking())
-    if allowance.left_out:
-        return {**body, **note_of(int(allowance.left_out), allowance.path)}
+    if value_budget.left_out:
+        return {**body, **note_of(int(value_budget.left_out), value_budget.path)}
     return body
 
 
@@ -74,10 +74,10 @@ def member_body(
     with names.
     """
     is_opened = key != JOIN_GROUP
-    with spending(limit) as allowance:
+    with spending(limit) as value_budget:
         body = decode_frame(key, version, data, is_response, b"", protocol, is_opened=is_opened)
-    if allowance.left_out:
-        return {**body, **note_of(int(allowance.left_out), allowance.path)}
+    if value_budget.left_out:
+        return {**body, **note_of(int(value_budget.left_out), value_budget.path)}
     return body
 
 
@@ -116,49 +116,49 @@ def topic_names(partitions: Partitions | None, learnt: Mapping[bytes, str]) -> d
     return names
 
 
-def body_json(body: Body | None, has_payload: bool, allowance: ValueBudget | None = None) -> str:
+def body_json(body: Body | None, has_payload: bool, value_budget: ValueBudget | None = None) -> str:
     """Format a body of `full_body` as JSON; "" for None."""
     if body is None:
         return ""
     if RECORDS_AT.isdisjoint(body):
-        text = _encoded(body, allowance, is_shaped=False)
+        text = _encoded(body, value_budget, is_shaped=False)
         if text is not None:
             return text
     body = shaped(body, has_payload)
-    text = _encoded(body, allowance, is_shaped=True)
+    text = _encoded(body, value_budget, is_shaped=True)
     if text is not None:
         return text
-    return json.dumps(jsonable(body, allowance), ensure_ascii=False)
+    return json.dumps(jsonable(body, value_budget), ensure_ascii=False)
 
 
-def _encoded(body: Body, allowance: ValueBudget | None, is_shaped: bool) -> str | None:
+def _encoded(body: Body, value_budget: ValueBudget | None, is_shaped: bool) -> str | None:
     """Format a body as it is; None, and nothing charged, where it has what JSON has not.
 
     The encoder is C and asks for bytes only, which are charged as by `jsonable`. None, too, for
     records that are not shaped.
     """
-    before = None if allowance is None else (int(allowance.left), int(allowance.left_out))
+    before = None if value_budget is None else (int(value_budget.left), int(value_budget.left_out))
     text: str | None
     try:
         text = json.dumps(
             body,
             ensure_ascii=False,
             allow_nan=False,
-            default=lambda value: _bytes_only(value, allowance),
+            default=lambda value: _bytes_only(value, value_budget),
         )
     except (TypeError, ValueError):
         text = None
     if text is not None and not is_shaped and OF_RECORD in text:
         text = None
-    if text is None and allowance is not None and before is not None:
-        allowance.left, allowance.left_out = before
+    if text is None and value_budget is not None and before is not None:
+        value_budget.left, value_budget.left_out = before
     return text
 
 
-def _bytes_only(value: Any, allowance: ValueBudget | None) -> Any:
+def _bytes_only(value: Any, value_budget: ValueBudget | None) -> Any:
     if not isinstance(value, bytes):
         raise TypeError(type(value).__name__)
-    return jsonable(value, allowance)
+    return jsonable(value, value_budget)
 
 
 def shaped(value: Any, has_payload: bool) -> Any:
@@ -172,26 +172,26 @@ def shaped(value: Any, has_payload: bool) -> Any:
     return {name: shaped(field, has_payload) for name, field in value.items()}
 
 
-def jsonable(value: Any, allowance: ValueBudget | None = None) -> Any:
+def jsonable(value: Any, value_budget: ValueBudget | None = None) -> Any:
     """Convert a body to JSON values; bytes see `json_bytes`.
 
-    Values that would take more characters than the allowance has left are ``{"left_out": size}``.
+    Values that take more characters than the budget has left are ``{"left_out": size}``.
     """
     if isinstance(value, dict):
-        return {str(name): jsonable(field, allowance) for name, field in value.items()}
+        return {str(name): jsonable(field, value_budget) for name, field in value.items()}
     if isinstance(value, list | tuple):
-        return [jsonable(item, allowance) for item in value]
+        return [jsonable(item, value_budget) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if not isinstance(value, bytes):
         return value
-    if allowance is not None:
+    if value_budget is not None:
         # A control character becomes six characters in JSON; four bytes at most six in base64.
         cost = len(value) + 5 * (len(value) - len(value.translate(None, CONTROLS)))
-        if cost > allowance.left:
-            allowance.leave_out(1, "")
+        if cost > value_budget.left:
+            value_budget.leave_out(1, "")
             return {LEFT_OUT: len(value)}
-        allowance.left -= cost
+        value_budget.left -= cost
     return json_bytes(value)
 
 

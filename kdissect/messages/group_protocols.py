@@ -71,21 +71,21 @@ def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
     layouts = body_readers("messages/embedded", f"ConsumerProtocol{part}", "layout", known)
     reader = layouts[0].reader
     values: Body = {"version": int(version)}
-    allowance = current()
-    before = allowance.left_out
+    value_budget = current()
+    before = value_budget.left_out
     for field_name, field in zip(reader.names, reader.fields, strict=True):
         # Some clients leave out the fields behind the topics.
         if offset == len(data) and len(values) > 1:
             break
         try:
-            values[field_name], offset = field.read_within(data, offset, allowance)
+            values[field_name], offset = field.read_within(data, offset, value_budget)
         except DecodeError as error:
             error.within(field_name)
             raise
     if offset < len(data):
         values["trailing_size"] = len(data) - int(offset)
-    if allowance.left_out > before:
-        values |= note_of(int(allowance.left_out - before), "")
+    if value_budget.left_out > before:
+        values |= note_of(int(value_budget.left_out - before), "")
     values = noted(layouts[0], values, data, 2)
     if values.get("user_data"):
         values["user_data"] = opened_user_data(values["user_data"], part, name)

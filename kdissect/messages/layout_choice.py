@@ -143,13 +143,13 @@ def read_values(reader: Reader, data: bytes, offset: int) -> tuple[Body, int]:
 
     ``left_out``, in front, is the number of elements without room, and the place of the first.
     """
-    allowance = current()
-    before = allowance.left_out
-    values, end = reader.read_within(data, offset, allowance)
+    value_budget = current()
+    before = value_budget.left_out
+    values, end = reader.read_within(data, offset, value_budget)
     assert isinstance(values, dict)  # noqa: S101 - what a StructReader gives
-    count = int(allowance.left_out - before)
+    count = int(value_budget.left_out - before)
     if count:
-        values = {**note_of(count, "" if before else allowance.path), **values}
+        values = {**note_of(count, "" if before else value_budget.path), **values}
     return values, int(end)
 
 

@@ -19,9 +19,9 @@ def decode_set(
     """Decode a whole message set to plain values, for `show`; see `records.decode_records`."""
     if budget is None:
         budget = shown_budget(len(data))
-    allowance = current()
-    scan = scan_set(data, 0, len(data), position, max(allowance.left // SHOWN_BATCH_BYTES, 0))
-    allowance.left -= SHOWN_BATCH_BYTES * len(scan.batches)
+    value_budget = current()
+    scan = scan_set(data, 0, len(data), position, max(value_budget.left // SHOWN_BATCH_BYTES, 0))
+    value_budget.left -= SHOWN_BATCH_BYTES * len(scan.batches)
     decoded = [decode_batch(data, batch, budget) for batch in scan.batches]
     return decoded + passed_over(scan, len(data))
 

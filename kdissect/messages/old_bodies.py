@@ -91,9 +91,9 @@ def read_old(fields: Sequence[Field], data: bytes, limit: int = DECODED_BYTES) -
     body: Body = {}
     try:
         end = reader.struct(fields, 0, body, True)
-        return OldRead(body, end, None, int(reader.allowance.left_out))
+        return OldRead(body, end, None, int(reader.value_budget.left_out))
     except DecodeError as error:
-        return OldRead(body, len(data), error, int(reader.allowance.left_out))
+        return OldRead(body, len(data), error, int(reader.value_budget.left_out))
 
 
 def check_end(read: OldRead, data: bytes) -> None:
@@ -123,10 +123,10 @@ def full_old_body(
         raise read.error
     positions = asked_positions(read_old(api.request, request, limit).body) if is_response else []
     budget = unpacking.shown_budget(len(data))
-    with spending(limit) as allowance:
+    with spending(limit) as value_budget:
         body: Body = _with_sets(read.body, data, positions, budget)
     unpacking.settle(budget)
-    left_out = read.left_out + int(allowance.left_out)
+    left_out = read.left_out + int(value_budget.left_out)
     if left_out:
         body |= note_of(left_out, "")
     if read.end < len(data):
@@ -182,7 +182,7 @@ class _OldReader:
 
     def __init__(self, data: bytes, limit: int) -> None:
         self.data = data
-        self.allowance = ValueBudget(min(limit, NO_LIMIT))
+        self.value_budget = ValueBudget(min(limit, NO_LIMIT))
 
     def struct(self, fields: Sequence[Field], offset: int, into: Body, is_last: bool) -> int:
         """Read the fields into `into`, which keeps them if a later one fails.
@@ -226,12 +226,12 @@ class _OldReader:
         self, field: Field, offset: int, items: list[Any], number: int, is_end: bool
     ) -> int:
         """Read an element and, if there is room for it, add it to the items."""
-        has_room = self.allowance.left > 0
+        has_room = self.value_budget.left > 0
         if not has_room:
-            self.allowance.leave_out(1, f"[{number}]")
+            self.value_budget.leave_out(1, f"[{number}]")
         if not field.fields:
             value, offset = READERS[field.type](self.data, offset)
-            self.allowance.left -= VALUE_BYTES
+            self.value_budget.left -= VALUE_BYTES
             if has_room:
                 items.append(value)
             return offset
@@ -240,7 +240,7 @@ class _OldReader:
             items.append(item)
         before = offset
         offset = self.struct(field.fields, offset, item, is_end)
-        self.allowance.left -= STRUCT_BYTES + TEXT_RATIO * min(offset - before, LONGEST_TEXT)
+        self.value_budget.left -= STRUCT_BYTES + TEXT_RATIO * min(offset - before, LONGEST_TEXT)
         return offset
 
 

@@ -402,9 +402,9 @@ def decode_records(
     """
     if budget is None:
         budget = shown_budget(len(data), limit)
-    allowance = current()
-    scan = scan_batches(data, 0, len(data), max(allowance.left // SHOWN_BATCH_BYTES, 0))
-    allowance.left -= SHOWN_BATCH_BYTES * len(scan.batches)
+    value_budget = current()
+    scan = scan_batches(data, 0, len(data), max(value_budget.left // SHOWN_BATCH_BYTES, 0))
+    value_budget.left -= SHOWN_BATCH_BYTES * len(scan.batches)
     decoded = [decode_batch(data, batch, limit, budget) for batch in scan.batches]
     return decoded + passed_over(scan, len(data))
 
@@ -458,7 +458,7 @@ def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[
 
 
 def read_shown(data: bytes, batch: Batch, budget: Budget, limit: i64) -> RecordScan:
-    """Like `read_within`, but no more records than the allowance has room for."""
+    """Like `read_within`, but no more records than the value budget has room for."""
     most = min(budget.count, max(current().left // SHOWN_RECORD_BYTES, 0))
     own = Budget(budget.size, most)
     scan = read_within(data, batch, own, limit)
@@ -467,8 +467,8 @@ def read_shown(data: bytes, batch: Batch, budget: Budget, limit: i64) -> RecordS
 
 
 def shown_records(batch: Batch, scan: RecordScan, budget: Budget) -> list[dict[str, object]]:
-    """Convert the records of a scan to values, as far as budget and allowance go."""
-    allowance = current()
+    """Convert the records of a scan to values, as far as both budgets go."""
+    value_budget = current()
     records: list[dict[str, object]] = []
     for record in scan.records:
         cost = SHOWN_RECORD_BYTES + SHOWN_HEADER_BYTES * record.header_count
@@ -478,13 +478,13 @@ def shown_records(batch: Batch, scan: RecordScan, budget: Budget) -> list[dict[s
         text = ""
         if not budget.take(1 + record.header_count):
             text = f"more than {SHOWN_LIMIT} records and headers in one message"
-        elif cost > allowance.left:
+        elif cost > value_budget.left:
             text = "more than the limit on what a message may become"
         if text:
-            allowance.leave_out(len(scan.records) - len(records), "")
+            value_budget.leave_out(len(scan.records) - len(records), "")
             scan.fail(CorruptRecords(text), len(scan.records) - len(records))
             break
-        allowance.left -= cost
+        value_budget.left -= cost
         records.append(decode_record(record, batch.is_control))
     return records
 

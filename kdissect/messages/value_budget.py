@@ -1,7 +1,7 @@
-"""Memory allowance of one message's values, shared by all decoders of a full body.
+"""Memory budget of one message's values, shared by all decoders of a full body.
 
 A body is decoded by many: its layout, those of embedded messages, those of records. They share the
-open allowance of their thread; without one, nothing is limited.
+open budget of their thread; without one, nothing is limited.
 """
 
 import threading
@@ -16,7 +16,7 @@ LEFT_OUT: Final = "left_out"
 
 
 class _Open(threading.local):
-    allowance: ValueBudget | None = None
+    value_budget: ValueBudget | None = None
 
 
 _open = _Open()
@@ -24,29 +24,29 @@ _open = _Open()
 
 @contextmanager
 def spending(limit: int) -> Iterator[ValueBudget]:
-    """Open an allowance of `limit` bytes for decoding in this thread; one at a time."""
-    before = _open.allowance
-    allowance = _open.allowance = ValueBudget(min(limit, NO_LIMIT))
+    """Open a budget of `limit` bytes for decoding in this thread; one at a time."""
+    before = _open.value_budget
+    value_budget = _open.value_budget = ValueBudget(min(limit, NO_LIMIT))
     try:
-        yield allowance
+        yield value_budget
     finally:
-        _open.allowance = before
+        _open.value_budget = before
 
 
 def current() -> ValueBudget:
-    """The open allowance, else one without limit."""
-    return _open.allowance or ValueBudget()
+    """The open budget, else one without limit."""
+    return _open.value_budget or ValueBudget()
 
 
 @contextmanager
 def taken_back() -> Iterator[None]:
     """Refund the bytes taken inside if a DecodeError, or any other exception, is raised."""
-    allowance = current()
-    before = int(allowance.left), int(allowance.left_out), allowance.path
+    value_budget = current()
+    before = int(value_budget.left), int(value_budget.left_out), value_budget.path
     try:
         yield
     except BaseException:
-        allowance.left, allowance.left_out, allowance.path = before
+        value_budget.left, value_budget.left_out, value_budget.path = before
         raise
 
 
@@ -55,11 +55,11 @@ def charge(data: bytes, ratio: int) -> None:
 
     Raises InvalidValue, and charges nothing, if not enough is left.
     """
-    allowance = current()
+    value_budget = current()
     cost = len(data) * ratio
-    if cost > allowance.left:
+    if cost > value_budget.left:
         raise InvalidValue(f"{len(data)} bytes that may become more than the limit", data=data)
-    allowance.left -= cost
+    value_budget.left -= cost
 
 
 def note_of(count: int, path: str) -> dict[str, Any]:

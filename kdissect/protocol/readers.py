@@ -1,7 +1,7 @@
 """Readers of values: a tree of them is one layout (see `layouts`), built once and cached.
 
     read(data, offset)           → value, next offset     every field, as plain Python values
-    read_within(data, offset, allowance)                  the same, until the allowance is spent
+    read_within(data, offset, budget)                     the same, until the budget is spent
     skip(data, offset)           → next offset            bounds checked, nothing built
     project(data, offset, sink)  → next offset            only requested fields
 
@@ -144,9 +144,9 @@ class Reader:
         """Value at `offset` and the offset after it."""
         return None, offset
 
-    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
-        """Like `read`; the memory of the value is deducted from the allowance."""
-        allowance.left -= VALUE_BYTES
+    def read_within(self, data: bytes, offset: i64, budget: ValueBudget) -> tuple[object, i64]:
+        """Like `read`; the memory of the value is deducted from the budget."""
+        budget.left -= VALUE_BYTES
         return self.read(data, offset)
 
     def skip(self, data: bytes, offset: i64) -> i64:
@@ -218,9 +218,9 @@ class StringReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return read_string(data, offset)
 
-    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, budget: ValueBudget) -> tuple[object, i64]:
         text, end = read_string(data, offset)
-        allowance.left -= VALUE_BYTES if text is None else text_bytes(text)
+        budget.left -= VALUE_BYTES if text is None else text_bytes(text)
         return text, end
 
     def skip(self, data: bytes, offset: i64) -> i64:
@@ -249,9 +249,9 @@ class CompactStringReader(CompactReader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return read_compact_string(data, offset)
 
-    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, budget: ValueBudget) -> tuple[object, i64]:
         text, end = read_compact_string(data, offset)
-        allowance.left -= VALUE_BYTES if text is None else text_bytes(text)
+        budget.left -= VALUE_BYTES if text is None else text_bytes(text)
         return text, end
 
 

@@ -59,25 +59,25 @@ class ArrayReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return self.read_within(data, offset, ValueBudget())
 
-    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, budget: ValueBudget) -> tuple[object, i64]:
         count, offset = read_count(data, offset, self.is_compact, self.element.min_size)
         if count < 0:
-            allowance.left -= VALUE_BYTES
+            budget.left -= VALUE_BYTES
             return None, offset
-        allowance.left -= LIST_BYTES
+        budget.left -= LIST_BYTES
         element = self.element
         values: list[object] = []
         index: i64 = 0
         try:
-            while index < count and allowance.left >= 0:
-                before = allowance.left_out
-                value, offset = element.read_within(data, offset, allowance)
+            while index < count and budget.left >= 0:
+                before = budget.left_out
+                value, offset = element.read_within(data, offset, budget)
                 values.append(value)
-                if before == 0 and allowance.left_out > 0:
-                    allowance.within(f"[{index}]")
+                if before == 0 and budget.left_out > 0:
+                    budget.within(f"[{index}]")
                 index += 1
             if index < count:
-                allowance.leave_out(count - index, f"[{index}]")
+                budget.leave_out(count - index, f"[{index}]")
                 if element.fixed_size >= 0:
                     offset += (count - index) * element.fixed_size
                     index = count
@@ -201,27 +201,27 @@ class StructReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return self.read_within(data, offset, ValueBudget())
 
-    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
-        allowance.left -= self.size_of_dict
+    def read_within(self, data: bytes, offset: i64, budget: ValueBudget) -> tuple[object, i64]:
+        budget.left -= self.size_of_dict
         values: dict[str, object] = {}
         index = 0
         try:
             for field in self.fields:
-                before = allowance.left_out
-                value, offset = field.read_within(data, offset, allowance)
+                before = budget.left_out
+                value, offset = field.read_within(data, offset, budget)
                 values[self.names[index]] = value
-                if before == 0 and allowance.left_out > 0:
-                    allowance.within(self.names[index])
+                if before == 0 and budget.left_out > 0:
+                    budget.within(self.names[index])
                 index += 1
         except DecodeError as error:
             error.within(self.names[index])
             raise
         if self.is_flexible:
-            offset = self._read_tags(data, offset, values, allowance)
+            offset = self._read_tags(data, offset, values, budget)
         return values, offset
 
     def _read_tags(
-        self, data: bytes, offset: i64, values: dict[str, object], allowance: ValueBudget
+        self, data: bytes, offset: i64, values: dict[str, object], budget: ValueBudget
     ) -> i64:
         count, offset = read_unsigned_varint(data, offset)
         unknown: dict[int, bytes] = {}
@@ -229,11 +229,11 @@ class StructReader(Reader):
             tag, offset, end = read_tag(data, offset)
             field = self.tag_fields.get(tag)
             if field is not None:
-                self._read_tag_field(field, tag, data, offset, end, values, allowance)
-            elif allowance.left < 0:
-                allowance.leave_out(1, f"unknown_tags[{tag}]")
+                self._read_tag_field(field, tag, data, offset, end, values, budget)
+            elif budget.left < 0:
+                budget.leave_out(1, f"unknown_tags[{tag}]")
             else:
-                allowance.left -= TAG_BYTES
+                budget.left -= TAG_BYTES
                 unknown[tag] = data[offset:end]
             offset = end
             count -= 1
@@ -249,20 +249,20 @@ class StructReader(Reader):
         offset: i64,
         end: i64,
         values: dict[str, object],
-        allowance: ValueBudget,
+        budget: ValueBudget,
     ) -> None:
         """Read the field of a tag, up to `end`."""
         name = self.tag_names[tag]
-        before = allowance.left_out
+        before = budget.left_out
         try:
-            value, offset = field.read_within(data, offset, allowance)
+            value, offset = field.read_within(data, offset, budget)
             check_tag_end(data, tag, offset, end)
         except DecodeError as error:
             error.within(name)
             raise
         values[name] = value
-        if before == 0 and allowance.left_out > 0:
-            allowance.within(name)
+        if before == 0 and budget.left_out > 0:
+            budget.within(name)
 
     def skip(self, data: bytes, offset: i64) -> i64:
         index = 0
@@ -321,11 +321,11 @@ class NullableStructReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return self.read_within(data, offset, ValueBudget())
 
-    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, budget: ValueBudget) -> tuple[object, i64]:
         is_null, offset = is_null_struct(data, offset, self.is_tagged)
         if is_null:
             return None, offset
-        return self.struct.read_within(data, offset, allowance)
+        return self.struct.read_within(data, offset, budget)
 
     def skip(self, data: bytes, offset: i64) -> i64:
         is_null, offset = is_null_struct(data, offset, self.is_tagged)

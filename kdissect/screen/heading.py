@@ -184,7 +184,11 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
     """Figures that should be 0, in red otherwise; connections, and kdissect's own load."""
     status = snapshot.status
     problems = sum(number for _, number in snapshot.problems)
-    groups = [Group([Piece(f"1/{snapshot.share} of conn.")])] if snapshot.share > 1 else []
+    groups = (
+        [Group([Piece(f"1/{snapshot.connections_share} of conn.")])]
+        if snapshot.connections_share > 1
+        else []
+    )
     groups += [
         Group([Piece(lost_text(snapshot, width), "hot" if status.packet_source.dropped else "")]),
         Group([Piece(counted(problems, "problem"), "hot" if problems else "")]),

@@ -108,7 +108,7 @@ class Streams:
     """
 
     __slots__ = (
-        "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
+        "problems", "_receivers", "recent", "copies", "_budget", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_no_receiver",
         "notes_opened",
         "opened", "repeats", "chunk", "_cache", "clock", "odd", "holds_odd", "is_last_odd",
@@ -129,7 +129,7 @@ class Streams:
         self._loops: set[bytes] = set()
         self.recent = RecentChunks()
         self.copies = DuplicatePackets()
-        self._allowance = ReassemblyBudget(max_held_in_all)
+        self._budget = ReassemblyBudget(max_held_in_all)
         self._max_connections = max_connections
         self._idle_ns = idle_ns
         self._max_held = max_held
@@ -185,7 +185,7 @@ class Streams:
     @property
     def held_cost(self) -> int:
         """Memory of data held after holes, in bytes."""
-        return self._allowance.held
+        return self._budget.held
 
     def feed(self, segment: Segment) -> list[Event]:
         """Events that one more segment causes, in order."""
@@ -344,8 +344,8 @@ class Streams:
         flow = opener.connection.flow
         for receiver in (accepter, opener):
             receiver.recent = self.recent
-            receiver.held.allowance = self._allowance
-            self._allowance.held += receiver.held.cost
+            receiver.held.budget = self._budget
+            self._budget.held += receiver.held.cost
             known = self._receivers.get(flow if receiver is opener else reverse_flow(flow))
             if known is not None and known is not receiver:
                 known.is_over = True
@@ -362,7 +362,7 @@ class Streams:
     def forget(self, opener: Receiver) -> None:
         """Forget a connection that another `Streams` continues; it has no End."""
         for receiver in (opener.peer, opener):
-            self._allowance.held -= receiver.held.cost
+            self._budget.held -= receiver.held.cost
             receiver.is_over = True
             receiver.peer = self._no_receiver
         self._receivers.pop(opener.connection.flow, None)
@@ -544,8 +544,8 @@ class Streams:
         connection = Connection(
             segment.ordinal, segment.capture, there, segment.time_ns, segment.number
         )
-        opener = Receiver(connection, OPENER, self._max_held, self._allowance, self.recent)
-        accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self.recent)
+        opener = Receiver(connection, OPENER, self._max_held, self._budget, self.recent)
+        accepter = Receiver(connection, ACCEPTER, self._max_held, self._budget, self.recent)
         opener.peer = accepter
         accepter.peer = opener
         connection.epoch = self.clock.epoch

@@ -53,17 +53,17 @@ GIVEN: Final = Piece(0, 0, b"", Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 
 class ReassemblyBuffer:
     """The pieces of one direction, ``pieces[head:]``.
 
-    `cost` is their memory, also counted in `allowance`.
+    `cost` is their memory, also counted in `budget`.
     """
 
-    __slots__ = ("pieces", "head", "payload", "cost", "allowance")
+    __slots__ = ("pieces", "head", "payload", "cost", "budget")
 
-    def __init__(self, allowance: ReassemblyBudget) -> None:
+    def __init__(self, budget: ReassemblyBudget) -> None:
         self.pieces: list[Piece] = []
         self.head: i64 = 0
         self.payload: i64 = 0
         self.cost: i64 = 0
-        self.allowance = allowance
+        self.budget = budget
 
     @property
     def is_empty(self) -> bool:
@@ -169,7 +169,7 @@ class ReassemblyBuffer:
 
     def _charge(self, cost: i64) -> None:
         self.cost += cost
-        self.allowance.held += cost
+        self.budget.held += cost
 
 
 def differs(

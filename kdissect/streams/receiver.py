@@ -75,7 +75,7 @@ class Receiver:
         connection: Connection,
         direction: i64,
         held_limit: i64,
-        allowance: ReassemblyBudget,
+        budget: ReassemblyBudget,
         recent: RecentChunks,
     ) -> None:
         self.connection = connection
@@ -105,7 +105,7 @@ class Receiver:
         self.resent = Resent()
         self.hole_ns: i64 = -1
         self.stray: Segment | None = None
-        self.held = ReassemblyBuffer(allowance)
+        self.held = ReassemblyBuffer(budget)
         self.held_limit = held_limit
         self.recent = recent
         self.disagreements: i64 = 0
@@ -553,7 +553,7 @@ class Receiver:
     ) -> None:
         held = self.held
         while not held.is_empty and (
-            held.cost > self.held_limit or held.allowance.held > held.allowance.limit
+            held.cost > self.held_limit or held.budget.held > held.budget.limit
         ):
             text = f"{held.payload} bytes wait for a hole in the stream, which is given up"
             problems.append(self._problem("held-limit", text, segment))

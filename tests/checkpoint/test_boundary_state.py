@@ -18,7 +18,7 @@ from kdissect.checkpoint.codec.old import NO_SINK
 from kdissect.checkpoint.codec.streams import (
     HAS_64_BITS,
     MARKS,
-    NO_ALLOWANCE,
+    NO_BUDGET,
     NO_CONNECTION,
     NO_RECENT,
     RECEIVER,
@@ -169,11 +169,11 @@ def attributes_set_in(kind: type) -> set[str]:
 
 def test_objects_shared_by_streams_are_not_encoded() -> None:
     connection = Connection(7, 0, bytes(12), 5, 6)
-    opener = Receiver(connection, 0, 100, NO_ALLOWANCE, Streams().recent)
+    opener = Receiver(connection, 0, 100, NO_BUDGET, Streams().recent)
     both = Document(77, "test", 1, Fixed(RECEIVER, STATE))
     again, state = load(both, dump(both, (opener, ConnectionState(connection))))
     assert again.recent is NO_RECENT
-    assert again.held.allowance is NO_ALLOWANCE
+    assert again.held.budget is NO_BUDGET
     assert again.connection is state.connection
     assert again.peer is again
     assert (again.connection.id, again.held_limit) == (7, 100)

@@ -29,7 +29,7 @@ class Shed(NamedTuple):
     """Rows of each table as text, in order, and the shed counters."""
 
     rows: dict[str, list[str]]
-    unmade: dict[str, int]
+    shed: dict[str, int]
 
 
 @cache
@@ -63,4 +63,4 @@ def dissected(name: str, changes: Sequence[tuple[int, int]], options: Options = 
         builder = BatchBuilder(TABLES[table], taken.names, names)
         made = [builder.batch(dissector.take_rows(table)), *builder.finish()]
         rows[table] = [repr(row) for batch in made for row in batch.to_pylist()]
-    return Shed(rows, dissector.detail.unmade.counts())
+    return Shed(rows, dissector.detail.shed.counts())

@@ -230,7 +230,7 @@ def test_rows_leave_the_window_by_time_and_number() -> None:
         window.take("exchanges", batch("exchanges", rows))
         window.tick(START + second * SECOND)
     assert window._rows == 60
-    assert len(window._slices) == 1
+    assert len(window._buckets) == 1
 
 
 class Fixed(LiveFindings):

@@ -279,7 +279,7 @@ def test_shedding_at_any_time_leaves_other_tables_unchanged_and_is_counted(
     for table in SHEDDABLE:
         everything = whole(name).rows[table]
         assert known(table, made.rows[table]) <= known(table, everything)
-        assert len(made.rows[table]) + made.unmade[table] == len(everything)
+        assert len(made.rows[table]) + made.shed[table] == len(everything)
 
 
 @pytest.mark.parametrize("name", OLDER)
@@ -292,10 +292,10 @@ def test_of_old_formats_too_but_records_of_wrappers_are_counted_as_batches(
     for table in ALWAYS:
         assert made.rows[table] == whole(name).rows[table]
     for table in ("bodies", "partitions", "batches"):
-        assert len(made.rows[table]) + made.unmade[table] == len(whole(name).rows[table])
+        assert len(made.rows[table]) + made.shed[table] == len(whole(name).rows[table])
     missing = len(whole(name).rows["records"]) - len(made.rows["records"])
-    assert made.unmade["records"] <= missing
-    assert (made.unmade["record_batches"] > 0) == (missing > 0)
+    assert made.shed["records"] <= missing
+    assert (made.shed["record_batches"] > 0) == (missing > 0)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -306,14 +306,14 @@ def test_from_the_first_packet_on_each_level_leaves_out_its_tables(level: int) -
     for table in SHEDDABLE:
         expected = [] if table in left_out else everything[table]
         assert known(table, made.rows[table]) == known(table, expected)
-        assert made.unmade[table] == (len(everything[table]) if table in left_out else 0)
+        assert made.shed[table] == (len(everything[table]) if table in left_out else 0)
 
 
 def test_nothing_is_counted_where_nothing_was_asked_for() -> None:
     options = Options(tables=("exchanges", "partitions"))
-    unmade = dissected("quickstart.pcapng", [(0, 3)], options).unmade
+    shed = dissected("quickstart.pcapng", [(0, 3)], options).shed
     rows = len(whole("quickstart.pcapng").rows["partitions"])
-    assert unmade == {
+    assert shed == {
         "records": 0, "record_batches": 0, "bodies": 0, "partitions": rows, "batches": 0,
     }  # fmt: skip
 
@@ -324,11 +324,11 @@ def test_messages_that_are_kept_for_bodies_are_let_go() -> None:
     held = []
     for packet in taken:
         dissector.feed([packet])
-        if dissector.exchanges.holding.request_bytes > 2000:
+        if dissector.exchanges.memory_budget.request_bytes > 2000:
             break
-    held.append(dissector.exchanges.holding.request_bytes)
+    held.append(dissector.exchanges.memory_budget.request_bytes)
     dissector.set_detail(2)
-    held.append(dissector.exchanges.holding.request_bytes)
+    held.append(dissector.exchanges.memory_budget.request_bytes)
     waiting = [
         exchange
         for state in dissector.exchanges.states.values()

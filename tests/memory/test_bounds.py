@@ -167,14 +167,14 @@ def exchange_with(partition_count: int = 0) -> Exchange:
 
 @pytest.mark.parametrize("name", ["group_id", "transactional_id", "client_id"])
 def test_names_of_a_request_that_waits_count(name: str) -> None:
-    holding = MemoryBudget(Limits(pending_bytes_in_all=10_000))
-    assert not holding.add_request(exchange_with())
+    memory_budget = MemoryBudget(Limits(pending_bytes_in_all=10_000))
+    assert not memory_budget.add_request(exchange_with())
     long = exchange_with()
     long.asked = RequestFields()
     setattr(long if name == "client_id" else long.asked, name, "g" * 10_000)
-    assert holding.add_request(long)
-    holding.remove_request(long)
-    assert not holding.has_too_many_requests()
+    assert memory_budget.add_request(long)
+    memory_budget.remove_request(long)
+    assert not memory_budget.has_too_many_requests()
 
 
 def test_partitions_of_an_exchange_that_waits_for_a_name_count() -> None:

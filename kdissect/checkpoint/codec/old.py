@@ -19,7 +19,7 @@ from kdissect.messages.old_protocols import OLD_APIS, OldApi, old_api
 
 # Set by `OldConversation.move_to`.
 NO_SINK: Final = FieldSink(Interner(), {})
-NO_HOLDING: Final = MemoryBudget()
+NO_MEMORY_BUDGET: Final = MemoryBudget()
 
 
 def split_api(api: OldApi) -> Sequence[int]:
@@ -71,7 +71,7 @@ OLD_CONVERSATION: Final = Fields(
     _waiting=Converted(Many(Inline(ASKED)), OldWaiting.rest, made_waiting),
     _early=Many(FRAME),
     _tries=INTS,
-    left_out={"_sink": NO_SINK, "_holding": NO_HOLDING},
+    left_out={"_sink": NO_SINK, "_memory_budget": NO_MEMORY_BUDGET},
 )
 OLD_VALUES: Final[tuple[Fields, ...]] = (OLD_FACTS, ASKED, OLD_CONVERSATION)
 declare(11, OLD_CONVERSATION)

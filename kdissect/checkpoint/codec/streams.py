@@ -35,7 +35,7 @@ from kdissect.streams.tcp_analysis import TcpAnalysis
 
 # Placeholder for fields that are set when an object is read.
 NO_CONNECTION: Final = Connection(-1, 0, b"", 0, 0)
-NO_ALLOWANCE: Final = ReassemblyBudget(0)
+NO_BUDGET: Final = ReassemblyBudget(0)
 NO_RECENT: Final = RecentChunks()
 NO_SEGMENT: Final = Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0)
 NO_FRAME: Final = Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -108,9 +108,9 @@ PIECE: Final = fields_by_value(
 )
 HELD: Final = fields_by_value(
     ReassemblyBuffer,
-    lambda: ReassemblyBuffer(NO_ALLOWANCE),
+    lambda: ReassemblyBuffer(NO_BUDGET),
     pieces=Many(Inline(PIECE)),
-    left_out={"allowance": NO_ALLOWANCE},
+    left_out={"budget": NO_BUDGET},
 )
 SEGMENT: Final = fields_by_value(
     Segment,
@@ -118,7 +118,7 @@ SEGMENT: Final = fields_by_value(
 )
 OF_RECEIVER: Final = fields_by_value(
     Receiver,
-    lambda: Receiver(NO_CONNECTION, 0, 0, NO_ALLOWANCE, NO_RECENT),
+    lambda: Receiver(NO_CONNECTION, 0, 0, NO_BUDGET, NO_RECENT),
     connection=CONNECTION,
     counts=COUNTS,
     peer=RECEIVER,

@@ -35,8 +35,8 @@ def line_of(snapshot: Snapshot) -> str:
         f"late {number(snapshot.late)}",
         f"drop {number(status.packet_source.dropped)}",
     ]
-    if snapshot.share > 1:
-        tail.append(f"1/{snapshot.share}")
+    if snapshot.connections_share > 1:
+        tail.append(f"1/{snapshot.connections_share}")
     if status.undecrypted.connections:
         tail.append(f"tls {number(status.undecrypted.connections)}")
     if status.behind.seconds >= BEHIND_S:
@@ -127,7 +127,7 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "time_ns": status.now_ns,
         "window_s": snapshot.window_s,
         "is_sampled": snapshot.is_sampled,
-        "connections_share": snapshot.share,
+        "connections_share": snapshot.connections_share,
         "focus": snapshot.focus._asdict(),
         "whole": snapshot.whole._asdict(),
         "packets_rate": snapshot.packets_rate,

@@ -107,8 +107,8 @@ class Snapshot(NamedTuple):
     had more rows than are kept, so it is shorter than requested. Lists have the first 100 by each
     of their measures, `slowest` 50: `clients_seen` and `topics_seen` are the total numbers.
     `waiting` requests have no response now, independent of the focus; on `late` connections the
-    oldest is overdue. Of one in `share` connections: rates, bytes, errors, `waiting` and `late` are
-    multiplied by that, other values are those of the connections that were captured.
+    oldest is overdue. Of one in `connections_share` connections: rates, bytes, errors, `waiting`
+    and `late` are multiplied by that, other values are those of the connections that were captured.
     """
 
     status: Status
@@ -129,7 +129,7 @@ class Snapshot(NamedTuple):
     late: int = 0
     clients_seen: int = 0
     topics_seen: int = 0
-    share: int = 1
+    connections_share: int = 1
 
 
 def scaled(snapshot: Snapshot, share: int) -> Snapshot:
@@ -137,7 +137,7 @@ def scaled(snapshot: Snapshot, share: int) -> Snapshot:
     if share == 1:
         return snapshot
     return snapshot._replace(
-        share=share,
+        connections_share=share,
         whole=scaled_timed(snapshot.whole, share),
         apis=tuple(scaled_timed(one, share) for one in snapshot.apis),
         clients=tuple(scaled_timed(one, share) for one in snapshot.clients),
