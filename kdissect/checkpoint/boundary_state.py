@@ -56,7 +56,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 14
+VERSION: Final = 15
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),

@@ -4,8 +4,10 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
@@ -62,7 +64,10 @@ def prometheus(directory: Path, port: int) -> Iterator[tuple[str, subprocess.Pop
                "--web.listen-address=127.0.0.1:0"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         try:
-            yield f"127.0.0.1:{port_of(running)}", running
+            address = f"127.0.0.1:{port_of(running)}"
+            while not is_ready(address):
+                wait(running)
+            yield address, running
         finally:
             running.terminate()
 
@@ -76,6 +81,17 @@ def port_of(running: subprocess.Popen[bytes]) -> int:
             if fields[3] == LISTENS and f"socket:[{fields[9]}]" in own:
                 return int(fields[1].rpartition(":")[2], 16)
         wait(running)
+
+
+def is_ready(address: str) -> bool:
+    """Return whether it answers queries: it listens earlier."""
+    try:
+        with urlopen(f"http://{address}/-/ready", timeout=60):  # loopback
+            return True
+    except HTTPError as error:
+        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return False
+        raise
 
 
 def wait(running: subprocess.Popen[bytes]) -> None:
