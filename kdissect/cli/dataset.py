@@ -13,9 +13,6 @@ from kdissect.text import human
 from kdissect.text.escape import escaped
 
 WEEK: Final = "7d"
-JSON: Final = click.option(
-    "--json", "is_json", is_flag=True, help="Report the result as a line of JSON."
-)
 
 
 @click.group(
@@ -41,7 +38,7 @@ def command() -> None:
     epilog=options.examples("kdissect dataset check /data/kafka"),
 )
 @click.argument("dataset", metavar="DATASET")
-@JSON
+@options.JSON_RESULT
 def check(dataset: str, is_json: bool) -> int:
     """Check that all files of DATASET are there, with the size and rows of its logs.
 
@@ -83,7 +80,7 @@ def check(dataset: str, is_json: bool) -> int:
     help="Keep what versions since then need; an hour at least.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@JSON
+@options.JSON_RESULT
 def expire(dataset: str, age_ns: int, dry_run: bool, is_json: bool) -> int:
     """Remove files of DATASET that runs have replaced, or that killed runs have left.
 

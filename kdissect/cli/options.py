@@ -35,6 +35,9 @@ FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
 
+JSON_RESULT: Final = click.option(
+    "--json", "is_json", is_flag=True, help="Report the result as a line of JSON."
+)
 TABLE_FORMAT: Final = "[default: table, in a pipe jsonl]"
 
 force = option("--force", group=OUTPUT, is_flag=True, help="Overwrite the output file.")

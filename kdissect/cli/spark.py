@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 INTERVAL: Final = "10s"
 QUIET: Final = "1m"
 MAX_BYTES: Final = "1G"
-JSON: Final = click.option(
-    "--json", "is_json", is_flag=True, help="Report the result as a line of JSON."
-)
 
 
 @click.group(
@@ -61,7 +58,7 @@ def command() -> None:
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURES...")
 @into_dataset
 @on_spark
-@JSON
+@options.JSON_RESULT
 def dissect(
     captures: tuple[str, ...],
     dataset: str,
@@ -131,7 +128,7 @@ def dissect(
     help="Size limit for the captures of a batch, which has at least one.",
 )
 @on_spark
-@JSON
+@options.JSON_RESULT
 def stream(
     sources: tuple[str, ...],
     dataset: str,

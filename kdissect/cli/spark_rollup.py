@@ -21,7 +21,7 @@ from kdissect.text import human
 )
 @click.argument("dataset", metavar="DATASET")
 @click.option("--here", is_flag=True, help="Run in this process, without Spark.")
-@click.option("--json", "is_json", is_flag=True, help="Report the result as a line of JSON.")
+@options.JSON_RESULT
 @on_spark
 def rollup(dataset: str, here: bool, is_json: bool, place: Place) -> int:
     """Make the missing rollups of DATASET, and remove those of deleted files.

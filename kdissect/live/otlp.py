@@ -37,6 +37,7 @@ from kdissect.live.counting.metric_declarations import COUNTER, GAUGE, HISTOGRAM
 from kdissect.live.counting.sampled_metrics import BUILD, Current, SampledMetrics
 from kdissect.live.counting.samples import Distribution
 from kdissect.live.listener import Listener, LiveCapture, Status
+from kdissect.live.otlp_endpoint import without_login
 
 TIMEOUT_S: Final = 10.0
 INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"  # ms
@@ -88,7 +89,7 @@ class MetricsPush(Listener):
         # The exporter logs what it could not send; here that is a problem.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._metrics = metrics
-        self._endpoint = endpoint
+        self._shown = without_login(endpoint)
         self._fail = fail
         self._interval_s = interval_of(os.environ) if interval_s is None else interval_s
         self._timeout_s = timeout_s
@@ -96,6 +97,7 @@ class MetricsPush(Listener):
         self._encoder = Encoder(time.time_ns())
         self._ends = threading.Event()
         self._failures = 0
+        self._reason = ""  # of the last failure, where it is known
         self._reported = 0
         self._thread: threading.Thread | None = None
 
@@ -109,7 +111,8 @@ class MetricsPush(Listener):
         """Report the pushes that failed, as one problem."""
         failures = self._failures
         if failures > self._reported:
-            text = f"metrics were not taken by {self._endpoint}: {failures - self._reported} times"
+            count = failures - self._reported
+            text = f"metrics were not taken by {self._shown}: {count} times{self._reason}"
             self._reported = failures
             self._fail(Problem("live", "otlp-failed", text, status.now_ns))
 
@@ -129,7 +132,8 @@ class MetricsPush(Listener):
         try:
             data = self._encoder.data_of(self._metrics, time.time_ns())
             result = self._exporter.export(data, self._timeout_s * 1000)
-        except Exception:  # of the network, below the SDK
+        except Exception as error:  # this thread goes on: the next push has all counts again
+            self._reason = f": {type(error).__name__}: {error}"
             result = MetricExportResult.FAILURE
         self._failures += result is not MetricExportResult.SUCCESS
 

@@ -23,3 +23,13 @@ def endpoint_of(url: str) -> str:
     if not is_complete:
         raise InvalidArgument(f"--otlp {url!r}: write it like http://localhost:4318")
     return parts._replace(path=METRICS_PATH).geturl() if parts.path in ("", "/") else url
+
+
+def without_login(url: str) -> str:
+    """The address as problems show it: without a user and password.
+
+    >>> without_login("https://me:secret@otel:4318/v1/metrics")
+    'https://otel:4318/v1/metrics'
+    """
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,5 +1,6 @@
 """Metrics pushed as OTLP to a receiver made here, decoded by OpenTelemetry's own protobuf."""
 
+import socket
 import sys
 from typing import Any
 
@@ -134,6 +135,20 @@ def test_a_receiver_that_does_not_take_them_is_a_problem(receiver: Any) -> None:
     push.begin()
     push.finish(status(1))
     assert [(one.kind, "1 times" in one.message) for one in told] == [("otlp-failed", True)]
+
+
+def test_a_password_in_the_address_is_in_no_problem() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://me:secret@127.0.0.1:{unused.getsockname()[1]}"
+        told: list[Problem] = []
+        push = MetricsPush(
+            MetricsListener(), endpoint_of(url), told.append, interval_s=HOUR_S, timeout_s=1.0
+        )
+        push.begin()
+        push.finish(status(1))
+    assert [one.kind for one in told] == ["otlp-failed"]
+    assert "secret" not in told[0].message
 
 
 def test_names_in_opentelemetry_differ() -> None:

@@ -44,6 +44,11 @@ from tests.spark.hostile import (
 from tests.spark.rotated import contents_of, dataset_rows
 from tests.spark.sandbox import Sandbox, tree
 
+FEW_EXAMPLES = settings(
+    max_examples=100 if IS_EVERY_CASE else 10, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+
 
 @pytest.mark.parametrize("table", ["runs", "exchanges"])
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:20]))
@@ -66,10 +71,7 @@ def test_a_record_that_is_none_is_one_error(text: str, sandbox: Sandbox) -> None
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=100 if IS_EVERY_CASE else 10, deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+@FEW_EXAMPLES
 @given(edits=EDITS)
 def test_a_log_with_other_values_is_read_or_is_one_error(
     edits: list[tuple[int, Any, str]], sound: Path, tmp_path_factory: pytest.TempPathFactory
@@ -85,10 +87,7 @@ def test_a_log_with_other_values_is_read_or_is_one_error(
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=100 if IS_EVERY_CASE else 10, deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+@FEW_EXAMPLES
 @given(edits=EDITS)
 def test_records_with_other_values_are_read_or_are_one_error(
     edits: list[tuple[int, Any, str]], sound: Path, tmp_path_factory: pytest.TempPathFactory
@@ -198,9 +197,9 @@ def with_name(records: list[Record], where: str, name: str) -> list[Record]:
     """Records in which a file has another name; actions are of a run that is not done."""
     last = records[-1].run
     if where in ("add", "remove"):
-        value = {"table": "connections", "path": name}
+        value: dict[str, Any] = {"table": "connections", "path": name}
         if where == "add":
-            value |= {"size": 1, "modified_ms": 1, "statistics": "{}"}  # type: ignore[dict-item]
+            value |= {"size": 1, "modified_ms": 1, "statistics": "{}"}
         pending = Record(last + 1, 0, where, json.dumps(value))
         return [*records, pending]
     key, item = {
