@@ -36,9 +36,12 @@ FED_BYTES: Final = 1 << 20
 # Counting listeners keep some 100 bytes of a row until the next tick: after this many rows the tick
 # comes early.
 ROWS_OF_TICK: Final = 500_000
-# After a stop it continues for at most this long with packets it has read and those in the capture
-# buffer. Then connections end without a search for more frames in their buffered bytes.
+# After a stop it continues with packets it has read and those in the capture buffer, until it has
+# used this much CPU time and as much time has passed: a process of low priority on a busy host gets
+# only a small share. Then connections end without a search for more frames in their buffered bytes.
 REST_NS: Final = 1_000_000_000
+# But not longer than this.
+LONGEST_REST_NS: Final = 10_000_000_000
 Clock = Callable[[], int]
 
 
@@ -68,8 +71,9 @@ class Watcher:
     """Reads `packet_source` until it ends or `stop` is called; listeners get the rows they want.
 
     `options` are those of a run of `pipeline`, with `tables` set to those that listeners want.
-    `clock` returns monotonic ns. `shedder` reduces the work under overload. `keylogs` are those of
-    the options if they were opened before, with more privileges.
+    `clock` returns monotonic ns, `cpu_clock` the CPU time of the thread that calls `run`, ns.
+    `shedder` reduces the work under overload. `keylogs` are those of the options if they were
+    opened before, with more privileges.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Watcher:
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
         keylogs: TailedKeyLogs | None = None,
+        cpu_clock: Clock = time.thread_time_ns,
     ) -> None:
         self.packet_source = packet_source
         self.listeners = list(listeners)
@@ -98,6 +103,7 @@ class Watcher:
             for name in self.options.tables
         }
         self.clock = clock
+        self.cpu_clock = cpu_clock
         self.shedder = shedder or Shedder()
         self.shedder.begin(self.options.tables)
         self.dropped = 0
@@ -112,8 +118,8 @@ class Watcher:
         self._rows_since_tick = 0
         self._begun: list[Listener] = []
         self._alive_ns = self._came_at
-        # Deadline after a stop.
-        self._until_ns: int | None = None
+        # Time and CPU time when the stop was noticed.
+        self._stopped_at: tuple[int, int] | None = None
         self.dissector.cancellation.ask = self._pulse
         self._stopping = Flag()
         self._reopening = Flag()
@@ -213,9 +219,13 @@ class Watcher:
         """Return whether it is stopping, and the deadline has passed."""
         if not self._stopping.is_set():
             return False
-        if self._until_ns is None:
-            self._until_ns = self.clock() + REST_NS
-        return self.clock() >= self._until_ns
+        if self._stopped_at is None:
+            self._stopped_at = self.clock(), self.cpu_clock()
+        stopped_ns, stopped_cpu_ns = self._stopped_at
+        passed_ns = self.clock() - stopped_ns
+        if passed_ns < REST_NS:
+            return False
+        return passed_ns >= LONGEST_REST_NS or self.cpu_clock() - stopped_cpu_ns >= REST_NS
 
     def _dissect(self, packets: list[Packet]) -> int:
         """Dissect packets; if they make very many rows, hand these on meanwhile.

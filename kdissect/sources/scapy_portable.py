@@ -25,18 +25,31 @@ class ScapyPortableSource(PacketSource):
         self.snaplen = snaplen
         self._scapy: Any = listen_with_scapy(name, promiscuous, expression)
         self._number = 1
+        self._is_ending = self._has_ended = False
+        self._ended_ns = 0
 
     def read(self, wait_s: float) -> list[Packet] | None:
         packets: list[Packet] = []
-        until = time.monotonic() + wait_s
-        while len(packets) < READ_PACKETS:
+        until = time.monotonic() + (0.0 if self._is_ending else wait_s)
+        while not self._has_ended and len(packets) < READ_PACKETS:
             left = 0.0 if packets else max(0.0, until - time.monotonic())
             if not self._scapy.select([self._scapy], left):
+                self._has_ended = self._is_ending
                 break
             kind, data, seconds = self._scapy.recv_raw()
-            if data is not None:
-                packets.append(self._packet(kind, data, seconds))
-        return packets
+            if data is None:
+                continue
+            packet = self._packet(kind, data, seconds)
+            if self._is_ending and packet.time_ns > self._ended_ns:
+                self._has_ended = True
+                break
+            packets.append(packet)
+        return packets if packets or not self._has_ended else None
+
+    def end(self) -> None:
+        """Packets with later times are not returned: the socket goes on to receive."""
+        self._is_ending = True
+        self._ended_ns = time.time_ns()
 
     def close(self) -> None:
         self._scapy.close()

@@ -24,7 +24,14 @@ from kdissect.capture.pcap import PcapScanner
 from kdissect.dissection.cancellation import CHECK_STEPS
 from kdissect.dissection.dissector import Dissector
 from kdissect.framing.frame_search import EVENT_STEPS, FIRST_STEPS, JOINED_EACH, STEPS_EACH, WINDOW
-from kdissect.live.watcher import FED_AT_ONCE, FED_BYTES, REST_NS, Watcher, first_part
+from kdissect.live.watcher import (
+    FED_AT_ONCE,
+    FED_BYTES,
+    LONGEST_REST_NS,
+    REST_NS,
+    Watcher,
+    first_part,
+)
 from kdissect.pipeline import Options, make_dissector
 from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import HOSTILE
@@ -145,7 +152,8 @@ def test_the_watchdog_follows_the_machines_clock_while_the_packets_clock_stops()
 def test_stop_is_prompt_and_reports_unread_packets() -> None:
     packets = packets_of("tiny_segments", 1_000_000)
     kept = Alive()
-    watcher = Watcher(Given(packets, packets), [kept], clock=kept.clock)
+    clock = kept.clock
+    watcher = Watcher(Given(packets, packets), [kept], clock=clock, cpu_clock=clock)
     kept.stop = watcher.stop
     watcher.run()
     balance = watcher.status().balance
@@ -155,6 +163,29 @@ def test_stop_is_prompt_and_reports_unread_packets() -> None:
     assert kept.said == ["begin", "finish"]
     told = balance.framed_bytes + balance.skipped_bytes + balance.duplicate_bytes
     assert told == balance.payload_bytes
+
+
+@pytest.mark.parametrize("share", [0, 1 / 100, 1 / 5, 1])
+def test_a_process_that_gets_little_cpu_time_has_longer_for_the_rest(share: float) -> None:
+    now = used = 0
+
+    def clock() -> int:
+        """Time that passes, of which this process gets that share."""
+        nonlocal now, used
+        now += REST_NS // 10
+        used += int(share * REST_NS / 10)
+        return now
+
+    kept = Kept(["problems"])
+    packets = packets_of("tiny_segments", 1_000)
+    source = Given(*[packets[:1]] * 1_000)
+    watcher = Watcher(source, [kept], clock=clock, cpu_clock=lambda: used)
+    watcher.stop()
+    watcher.run()
+    longest = min(REST_NS / share, LONGEST_REST_NS) if share else LONGEST_REST_NS
+    # The first reading begins it; the last ones end it, and give the time of the last status.
+    assert longest <= now <= longest + REST_NS
+    assert len(source.batches) > 0
 
 
 def hostile_behind_an_exchange(name: str, size: int) -> bytes:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -250,6 +251,25 @@ def test_elsewhere_packets_come_as_scapy_gives_them(monkeypatch: pytest.MonkeyPa
     ]
     assert asked == [("en0", False, "(tcp and (port 9092 or port 9093)) and (ip)")]
     assert fake.closed
+
+
+def test_elsewhere_the_end_comes_with_the_first_packet_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ether, before = SimpleNamespace(__name__="Ether"), time.time() - 1
+    for later in ([], [before + 3600] * 3):
+        fake = Fake(*[(ether, b"a", each) for each in [before, before, *later]])
+        monkeypatch.setattr("kdissect.sources.opening.IS_LINUX", False)
+        monkeypatch.setattr(
+            "kdissect.sources.scapy_portable.listen_with_scapy", lambda *_, fake=fake: fake
+        )
+        with open_interfaces(["en0"]) as packet_source:
+            packet_source.end()
+            packets = packet_source.read(60)
+            assert packets is not None
+            assert [bytes_of(one) for one in packets] == [b"a", b"a"]
+            assert packet_source.read(60) is None
+            assert packet_source.read(60) is None
 
 
 def test_elsewhere_there_are_no_rings_and_one_interface_at_a_time(
