@@ -107,11 +107,9 @@ def documents_by_command() -> dict[str, dict[str, Any]]:
                 "wrong": {"type": "array", "items": {"type": "string"}},
             },
         },
-        "dataset expire": {
-            **(expired := counts("files", "size")),
-            "required": [*expired["required"], "dry_run"],
-            "properties": {**expired["properties"], "dry_run": {"type": "boolean"}},
-        },
+        "dataset expire": tried("files", "size"),
+        "dataset compact": tried("files", "size", "made"),
+        "dataset forget": tried("rows", "files", "taps", "removed", "size"),
         "spark rollup": counts("made", "removed", "files", "size"),
     }  # fmt: skip
     return {
@@ -169,6 +167,14 @@ def rows(row: dict[str, Any], **more: Any) -> dict[str, Any]:
 def counts(*names: str) -> dict[str, Any]:
     """A document with counts."""
     return {"type": "object", "required": list(names), "properties": dict.fromkeys(names, COUNT)}
+
+
+def tried(*names: str) -> dict[str, Any]:
+    """A document with counts of a command that has --dry-run."""
+    document = counts(*names)
+    document["required"].append("dry_run")
+    document["properties"] = {**document["properties"], "dry_run": {"type": "boolean"}}
+    return document
 
 
 def with_days(document: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``kdissect dataset``: maintain a dataset, without Spark; see docs/dataset.md."""
 
+from dataclasses import asdict
 from typing import Final
 
 import click
@@ -9,19 +10,23 @@ from kdissect.cli.documents import print_document
 from kdissect.cli.durations import duration
 from kdissect.cli.help import Command, Group
 from kdissect.cli.program import ANSWERED, FAILED
+from kdissect.cli.spark_options import byte_count
 from kdissect.text import human
 from kdissect.text.escape import escaped
 
 WEEK: Final = "7d"
+TARGET: Final = "128M"
 
 
 @click.group(
     "dataset",
     cls=Group,
-    short_help="Maintain a dataset: check it, remove old versions.",
+    short_help="Maintain a dataset: check, compact, delete a client's rows.",
     epilog=options.examples(
         "kdissect dataset check /data/kafka",
+        "kdissect dataset compact /data/kafka",
         "kdissect dataset expire /data/kafka --older-than 30d --dry-run",
+        "kdissect dataset forget /data/kafka --client billing --dry-run",
     ),
 )
 def command() -> None:
@@ -94,4 +99,80 @@ def expire(dataset: str, age_ns: int, dry_run: bool, is_json: bool) -> int:
         return ANSWERED
     done = "would be removed" if dry_run else "removed"
     click.echo(f"{human.counted(found.files, 'file')} of {human.size(found.size)} {done}")
+    return ANSWERED
+
+
+@command.command(
+    "compact",
+    cls=Command,
+    short_help="Merge small files of a dataset into few.",
+    epilog=options.examples(
+        "kdissect dataset compact /data/kafka --dry-run",
+        "kdissect dataset compact /data/kafka --target-size 256M",
+    ),
+)
+@click.argument("dataset", metavar="DATASET")
+@click.option(
+    "--target-size",
+    callback=byte_count,
+    default=TARGET,
+    show_default=True,
+    metavar="BYTES",
+    help="Merge files smaller than this, into files of about this size.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be merged.")
+@options.JSON_RESULT
+def compact(dataset: str, target_size: int, dry_run: bool, is_json: bool) -> int:
+    """Merge small files of DATASET, of one table, day and tap, with the same rows.
+
+    It may run while others write to the dataset. The small files are removed by `expire`.
+    """
+    from kdissect.dataset.compaction import compact as compacted
+
+    found = compacted(dataset, target_size, dry_run=dry_run)
+    if is_json:
+        print_document({**asdict(found), "dry_run": dry_run})
+        return ANSWERED
+    done = "would become" if dry_run else "became"
+    click.echo(
+        f"{human.counted(found.files, 'file')} of {human.size(found.size)} {done} {found.made}"
+    )
+    return ANSWERED
+
+
+@command.command(
+    "forget",
+    cls=Command,
+    short_help="Delete the rows of a client or a principal.",
+    epilog=options.examples(
+        "kdissect dataset forget /data/kafka --client billing --dry-run",
+        "kdissect dataset forget /data/kafka --principal alice",
+    ),
+)
+@click.argument("dataset", metavar="DATASET")
+@click.option("--client", metavar="ID", help="A client id.")
+@click.option("--principal", metavar="USER", help="A SASL user.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@options.JSON_RESULT
+def forget(
+    dataset: str, client: str | None, principal: str | None, dry_run: bool, is_json: bool
+) -> int:
+    """Delete the rows of a client or a principal from all tables of DATASET, and their bytes.
+
+    With them go all files that earlier versions of its tables need. Taps whose open connections
+    are of it begin anew with their next capture.
+    """
+    from kdissect.dataset.deletion import forget as forgotten
+
+    found = forgotten(dataset, client=client, principal=principal, dry_run=dry_run)
+    if is_json:
+        print_document({**found._asdict(), "dry_run": dry_run})
+        return ANSWERED
+    done = "would be" if dry_run else "were"
+    click.echo(
+        f"{human.counted(found.rows, 'row')} in {human.counted(found.files, 'file')} {done} "
+        f"deleted, {human.counted(found.taps, 'tap')} {done} begun anew"
+    )
+    if not dry_run:
+        click.echo(f"{human.counted(found.removed, 'file')} of {human.size(found.size)} removed")
     return ANSWERED

@@ -85,7 +85,7 @@ LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "live": ("live", "Capture live, to files, lines and metrics."),
         "top": ("top", "A live screen of clients and latency."),
         "spark": ("spark", "Captures of a cluster into a dataset, on Spark."),
-        "dataset": ("dataset", "Check a dataset, remove its old versions."),
+        "dataset": ("dataset", "Check, compact and clean up a dataset."),
         "protocol": ("protocol", "The supported APIs and versions."),
         "completion": ("completion", "Completion for bash, zsh and fish."),
     },

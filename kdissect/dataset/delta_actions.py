@@ -7,7 +7,7 @@ its partition, day and tap, is that of its path. Columns have their meanings and
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,11 +25,14 @@ from kdissect.system.confined import Below
 from kdissect.system.file_names import checked_name, shortened
 from kdissect.tables.schemas import TIME, Table
 from kdissect.tables.stored_rows import UNKNOWN_ROWS, believed
+from kdissect.tables.writers import is_sought
 
 if TYPE_CHECKING:
-    from deltalake.schema import Schema
+    from deltalake.schema import Field, Schema
     from deltalake.transaction import AddAction, RemoveAction
 
+BOUNDED: Final = "delta.dataSkippingStatsColumns"
+SINCE: Final = "since"  # in the metadata of a column that was added to a table
 KEYS: Final = ("date", "tap")
 PARTITIONS: Final = (
     pa.field("date", pa.date32(), metadata={"comment": "UTC day on which its capture begins"}),
@@ -161,6 +164,27 @@ def delta_schema(table: Table) -> "Schema":
     from deltalake.schema import Schema
 
     return Schema.from_arrow(pa.schema([*commented(table), *PARTITIONS]))
+
+
+def settings_of(table: Table) -> dict[str, str]:
+    """Properties of a table: which columns have bounds.
+
+    Readers take the bounds of all others as null, and skip each file by them, where they are not
+    told.
+    """
+    return {BOUNDED: ",".join(field.name for field in spark_schema(table) if is_sought(field))}
+
+
+def new_fields(table: Table, there: Collection[str], run: int) -> "list[Field]":
+    """Columns that a table's log does not have, with the number of the run that adds them."""
+    from deltalake.schema import Schema
+
+    added = [
+        field.with_metadata({**field.metadata, SINCE: str(run)})
+        for field in commented(table)
+        if field.name not in there
+    ]
+    return list(Schema.from_arrow(pa.schema(added)).fields)
 
 
 def commented(table: Table) -> Iterator[pa.Field]:

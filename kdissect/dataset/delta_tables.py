@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from kdissect.dataset.delta_actions import (
     KEYS,
+    SINCE,
     Added,
     Logged,
     Removed,
@@ -29,7 +30,9 @@ from kdissect.dataset.delta_actions import (
     delta_schema,
     logged,
     logged_plainly,
+    new_fields,
     remove_action,
+    settings_of,
 )
 from kdissect.dataset.storage import files_in, first_words, is_uri, joined
 from kdissect.dataset.store_options import delta_options, delta_uri
@@ -60,10 +63,15 @@ class Conflict(KdissectError):
 
 
 class Snapshot(NamedTuple):
-    """A version of a table, with its files in the order of their paths."""
+    """A version of a table, with its files in the order of their paths, and its columns.
+
+    `is_mixed`: columns were added to it, and files from before do not have them.
+    """
 
     version: int
     files: tuple[Logged, ...]
+    columns: tuple[str, ...]
+    is_mixed: bool
 
 
 class DeltaTables:
@@ -115,6 +123,7 @@ class DeltaTables:
                     opened.update_incremental()
                     return int(opened.version())
                 check_there(where, self._files(name, opened), removed)
+                self._declare(name, opened, run)
                 actions: list[AddAction | RemoveAction] = [add_action(one) for one in added]
                 actions += [remove_action(one) for one in removed]
                 before = int(opened.version())
@@ -134,6 +143,19 @@ class DeltaTables:
             for directory in (f"{name}/{LOG}", name, "")[: 1 if first else 3]:
                 below.sync_names(directory)
 
+    def _declare(self, name: str, opened: "DeltaTable", run: int) -> None:
+        """Add columns and properties to a table that was made before they were declared."""
+        before = int(opened.version())
+        there = [field.name for field in opened.schema().fields]
+        with conflicts():
+            if fields := new_fields(TABLES[name], there, run):
+                opened.alter.add_columns(fields)
+            settings = settings_of(TABLES[name])
+            if settings.items() - opened.metadata().configuration.items():
+                opened.alter.set_table_properties(settings)
+        opened.update_incremental()
+        self.sync(name, before + 1, int(opened.version()))
+
     def _create(self, name: str, table: Table, run: int, added: Sequence[Added]) -> None:
         from deltalake.transaction import create_table_with_add_actions
 
@@ -146,6 +168,7 @@ class DeltaTables:
                 partition_by=list(KEYS),
                 name=name,
                 description=f"A row is {table.row}.",
+                configuration=settings_of(table),
                 storage_options=self.options,
                 commit_properties=of_run(run),
             )
@@ -175,7 +198,13 @@ class DeltaTables:
             ]
         except DatasetError as error:
             raise DatasetError(f"{joined(self.location, name)}: {error}") from error
-        return Snapshot(int(opened.version()), tuple(sorted(files)))
+        fields = opened.schema().fields
+        return Snapshot(
+            int(opened.version()),
+            tuple(sorted(files)),
+            tuple(field.name for field in fields),
+            any(SINCE in (field.metadata or {}) for field in fields),
+        )
 
 
 def check_distinct(paths: Sequence[str]) -> None:

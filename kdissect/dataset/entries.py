@@ -108,12 +108,17 @@ class TapEntry:
 
 @dataclass
 class Contents:
-    """`options` are those that rows depend on; all runs use the same ones."""
+    """`options` are those that rows depend on; all runs use the same ones.
+
+    `mixed` are tables with files that lack some of the declared columns, and the columns that any
+    of their files have.
+    """
 
     run: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     taps: list[TapEntry] = field(default_factory=list)
     broken: list[BrokenEntry] = field(default_factory=list)
+    mixed: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def next_tap(self) -> int:

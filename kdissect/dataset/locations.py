@@ -72,7 +72,16 @@ def dataset_place(path: str, contents: Contents) -> Place:
     is_near = not is_uri(location)
     scan = None if is_near else partial(scan_of, location, contents)
     root = location if is_near else ""
-    return Place(remember(path), files, contents.next_tap, True, location, scan, root=root)
+    return Place(
+        remember(path),
+        files,
+        contents.next_tap,
+        True,
+        location,
+        scan,
+        root=root,
+        mixed=contents.mixed,
+    )
 
 
 def scan_of(location: str, contents: Contents, table: str) -> "dataset.Dataset":

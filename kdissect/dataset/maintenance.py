@@ -64,7 +64,8 @@ def expire(
     contents_in(dataset)  # otherwise one would be made
     with Dataset(dataset) as opened:
         location, before = opened.directory, time.time() - older_than_s
-        names = [*unneeded(opened.tables, opened.contents, older_than_s)]
+        hours = max(1, int(older_than_s / HOUR_S))
+        names = [*unneeded(opened.tables, opened.contents, hours)]
         if opened.is_remote:
             names += left(location, opened.contents, before)
         sizes = sizes_of(location, names)
@@ -117,18 +118,23 @@ def fault_of(location: str, file: FileEntry) -> str:
     return f"{where}: {rows} rows in place of {file.rows}" if rows != file.rows >= 0 else ""
 
 
-def unneeded(tables: DeltaTables, contents: Contents, older_than_s: float) -> Iterator[str]:
-    """Files of tables that are in no version since then."""
+def unneeded(
+    tables: DeltaTables, contents: Contents, hours: int, *, is_full: bool = True
+) -> Iterator[str]:
+    """Files of tables that are in no version of the last hours.
+
+    `is_full`: also those that never were in one.
+    """
     needed = contents.names()
     for table in (RUNS, *TABLES):
         if not tables.has(table):
             continue
         with told(joined(tables.location, table)):
             paths = tables.opened(table).vacuum(
-                max(1, int(older_than_s / HOUR_S)),
+                hours,
                 dry_run=True,
                 enforce_retention_duration=False,
-                full=True,
+                full=is_full,
             )
         for path in paths:
             name = f"{table}/{unquote(path)}"

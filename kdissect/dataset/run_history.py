@@ -1,6 +1,6 @@
 """Contents of a dataset after its last run, from the records of runs and the logs of tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,6 +164,13 @@ def change_in(records: Iterable[Record], where: str) -> Change:
     except DatasetError as error:
         raise DatasetError(f"{where}: {error}") from error
     return change
+
+
+def is_rewriting(records: Sequence[Record], needed: Collection[str], where: str) -> bool:
+    """Return whether records of runs only say that files were rewritten, none of those needed."""
+    if any(one.item not in (BEGUN, "add", "remove", DONE) for one in records):
+        return False
+    return all(one.path not in needed for one in change_in(records, where).removed)
 
 
 def check_file(file: Added | Removed) -> None:

@@ -80,10 +80,10 @@ def records_of(before: Contents, after: Contents, change: Change) -> list[Record
     known = {tap.number: tap for tap in before.taps}
     for tap in after.taps:
         old = known.get(tap.number)
-        if tap == old:
+        new = tap.captures[len(old.captures) if old else 0 :]
+        if old is not None and not new and described(tap) == described(old):
             continue
         made.append(("tap", described(tap)))
-        new = tap.captures[len(old.captures) if old else 0 :]
         made += [("capture", {"tap": tap.number, **asdict(one)}) for one in new]
     made += [("broken", asdict(one)) for one in after.broken if one not in before.broken]
     left = {one.path for one in after.broken}

@@ -17,12 +17,16 @@ killed before 2 has not been. One that is killed later is completed, by its own 
 next process that opens the dataset to write: a table that has N is left alone. Of two runs with
 the same number the second one fails at 2, and has changed nothing.
 
-In a directory a lock spares a second run its work; no commit depends on it.
+In a directory a lock spares a second run its work; no commit depends on it. Upkeep (`compaction`,
+`deletion`) says in the lock's file that it has it, and a run then waits for it. Upkeep waits for
+runs. Where there are no locks, a run that finds its number taken by one that only rewrote other
+files takes the next number.
 """
 
 import fcntl
 import os
 import re
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,9 +36,15 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from kdissect.dataset.delta_actions import Removed, added_file
-from kdissect.dataset.delta_tables import Conflict, DeltaTables, check_there, deltalake
+from kdissect.dataset.delta_tables import (
+    ATTEMPTS,
+    Conflict,
+    DeltaTables,
+    check_there,
+    deltalake,
+)
 from kdissect.dataset.entries import OWN, Contents
-from kdissect.dataset.run_history import History, with_files
+from kdissect.dataset.run_history import History, is_rewriting, with_files
 from kdissect.dataset.run_records import Change, records_of
 from kdissect.dataset.runs_table import RUNS, RunsTable
 from kdissect.dataset.storage import (
@@ -48,11 +58,16 @@ from kdissect.dataset.storage import (
     seen,
 )
 from kdissect.dataset.store_options import delta_uri
+from kdissect.dataset.stored_columns import spark_schema
 from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError, cannot_write
 from kdissect.system.confined import OWNER_ONLY, Below
 from kdissect.tables.schemas import TABLES
 
 LOCK: Final = "lock"
+UPKEEP: Final = b"upkeep"  # content of its file while upkeep has it
+# A unit of upkeep takes seconds, a run that upkeep waits for perhaps minutes.
+WAIT_S: Final = 60.0
+LOOK_S: Final = 0.05
 STATES: Final = "states"
 OUTDATED: Final = f"{OWN}/manifest.json"  # of datasets before Delta tables
 RUN: Final = re.compile(r"run-[A-Za-z0-9-]{1,200}")
@@ -65,10 +80,13 @@ STORES: Final = frozenset(("s3", "gs", "gcs", "abfs", "abfss"))
 class Dataset:
     """A dataset open for one run; a context manager, which completes the run before it.
 
-    Raises OutputError when it is not writable, or another process of this machine writes to it.
+    Raises OutputError when it is not writable, or another process of this machine writes to it. A
+    run waits for upkeep, and upkeep (`is_upkeep`) for runs: a minute at most.
     """
 
-    def __init__(self, given: str | os.PathLike[str]) -> None:
+    def __init__(self, given: str | os.PathLike[str], *, is_upkeep: bool = False) -> None:
+        self.is_upkeep = is_upkeep
+        self.versions: dict[str, int] = {}
         location = remember(os.fspath(given))
         self.is_remote = is_uri(location)
         if self.is_remote and location.partition("://")[0] not in STORES:
@@ -112,22 +130,44 @@ class Dataset:
 
         Both are paths in the dataset, states among them.
         """
-        before = self.contents
-        contents.run = before.run + 1
         if not self.is_remote:
             self._bring(written)
         change = self._change(written, replaced)
-        try:
-            self.runs.decide(contents.run, records_of(before, contents, change))
-        except Conflict as error:
-            raise OutputError(
-                f"{self.directory}: another run writes to this dataset; it was the first to "
-                "commit, and this one has changed nothing"
-            ) from error
+        self._decide(contents, change)
         self._complete(contents.run, change, contents.options.get("tables", TABLES))
         self.contents = contents
         self._remove_states(replaced)
         self.runs.merge_files()
+
+    def _decide(self, contents: Contents, change: Change) -> None:
+        """Commit the records of the run, with the first number that no run has."""
+        last = self.contents.run
+        for _ in range(ATTEMPTS):
+            contents.run = last + 1
+            try:
+                self.runs.decide(contents.run, records_of(self.contents, contents, change))
+            except Conflict as error:
+                last = self._after_rewriting(last, change)
+                if last < 0:
+                    raise OutputError(
+                        f"{self.directory}: another run writes to this dataset; it was the first "
+                        "to commit, and this one has changed nothing"
+                    ) from error
+                continue
+            return
+        raise OutputError(f"{self.directory}: other runs write to this dataset all the time")
+
+    def _after_rewriting(self, last: int, change: Change) -> int:
+        """Number of the last run, if all since number `last` only rewrote other files; else -1."""
+        history = self.runs.read()
+        if history is not None and history.pending is not None:
+            self._complete(history.contents.run + 1, history.pending, history.tables)
+            history = self.runs.read()
+        if history is None:
+            return -1
+        since = [one for one in self.runs.records if one.run > last]
+        needed = {one.path for one in change.removed}
+        return history.contents.run if is_rewriting(since, needed, self.runs.where) else -1
 
     def _begin(self) -> None:
         deltalake()
@@ -142,6 +182,7 @@ class Dataset:
             history = self.runs.read()
         if history is not None:
             self.contents = contents_at(self.tables, history)
+            self.versions = history.versions
         if not self.is_remote:
             self._remove_left()
             self._own.make_new(f"run-{self.token}", OWNER_ONLY)
@@ -152,7 +193,7 @@ class Dataset:
         self._own = self._open.enter_context(self._below.inside(OWN))
         lock = self._own.open_file(LOCK, os.O_RDWR | os.O_CREAT)
         self._open.callback(os.close, lock)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(lock, self.is_upkeep)
         with suppress(FileExistsError):
             # States contain raw bytes of messages.
             self._own.make_new(STATES, OWNER_ONLY)
@@ -221,6 +262,24 @@ class Dataset:
             self._own.remove_tree(run)
 
 
+def take_lock(lock: int, is_upkeep: bool) -> None:
+    """Lock the file, and write into it who has it; raises BlockingIOError while others have it."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_short = os.pread(lock, len(UPKEEP), 0) == UPKEEP
+            if not (is_upkeep or is_short) or time.monotonic() > end:
+                raise
+            time.sleep(LOOK_S)
+            continue
+        break
+    os.ftruncate(lock, 0)
+    if is_upkeep:
+        os.pwrite(lock, UPKEEP, 0)
+
+
 def read_contents(dataset: str | os.PathLike[str]) -> Contents | None:
     """Contents of a dataset at a path or URI after its last run, None if there is none.
 
@@ -264,7 +323,13 @@ def contents_at(tables: DeltaTables, history: History) -> Contents:
     with ThreadPoolExecutor(AT_ONCE if is_uri(tables.location) else 1) as pool:
         found = [*pool.map(lambda name: tables.snapshot(name, versions[name]), versions)]
     files = {name: one.files for name, one in zip(versions, found, strict=True)}
-    return with_files(history, files, tables.location)
+    contents = with_files(history, files, tables.location)
+    contents.mixed = {
+        name: one.columns
+        for name, one in zip(versions, found, strict=True)
+        if one.is_mixed or {*spark_schema(TABLES[name]).names} - {*one.columns}
+    }
+    return contents
 
 
 def refuse_outdated(location: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from kdissect.dataset.delta_actions import BOUNDED
 from kdissect.dataset.delta_tables import (
     APPLICATION,
     ATTEMPTS,
@@ -51,7 +52,7 @@ MOST_FILES: Final = 64
 
 
 class RunsTable:
-    """The table in the version of its last `read`."""
+    """The table in the version of its last `read`, with its `records`."""
 
     def __init__(self, tables: DeltaTables) -> None:
         self.tables = tables
@@ -59,6 +60,7 @@ class RunsTable:
         self.where = joined(tables.location, RUNS)
         self._table: DeltaTable | None = None
         self._file_count = 0
+        self.records: list[Record] = []
 
     def read(self) -> History | None:
         """What all records say, None if there is no table."""
@@ -71,6 +73,7 @@ class RunsTable:
         for file in files:
             records += from_parquet(self._content(file.path), joined(self.location, file.path))
         self._file_count = len(files)
+        self.records = records
         return history_of(records, self.where)
 
     def decide(self, run: int, records: Sequence[Record]) -> None:
@@ -149,6 +152,7 @@ class RunsTable:
                 mode="error",
                 name=RUNS,
                 description="What each run changed in the dataset, and which runs are done.",
+                configuration={BOUNDED: "run"},
                 storage_options=self.tables.options,
                 commit_properties=of_run(run),
             )

@@ -82,10 +82,12 @@ def name_in(place: Place, stored: StoredFile) -> str:
 def as_made(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of a dataset with the columns and types of the library."""
     there = set(batch.schema.names)
-    arrays = [
-        batch[field.name if field.name in there else field.name + NS].cast(field.type)
-        for field in schema
-    ]
+    arrays = []
+    for field in schema:
+        name = next((one for one in (field.name, field.name + NS) if one in there), "")
+        # A column is null in files from before it was declared.
+        values = batch[name] if name else pa.nulls(batch.num_rows)
+        arrays.append(values.cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

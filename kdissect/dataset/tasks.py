@@ -56,7 +56,7 @@ from kdissect.system.confined import PUBLIC, SECRET, Below
 from kdissect.tables.batches import TEXT_TYPE, BatchBuilder
 from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.schemas import TABLES
-from kdissect.tables.stored_rows import as_declared, believed, check_rows
+from kdissect.tables.stored_rows import as_declared, believed, check_rows, with_nulls
 
 SETTLED: Final = "settled"  # rows that the merger output before the end
 BEGUN_ANEW: Final = "tap-begun-anew"  # kind of the problem row of a state that was not continued
@@ -289,7 +289,7 @@ def stored_rows(task: Task, file: FileEntry) -> pa.Table:
         ParquetFile(content) as parquet,
     ):
         check_rows(parquet, file.rows, str(path))
-        return as_declared(parquet.read(), schema)
+        return as_declared(with_nulls(parquet.read(), schema), schema)
 
 
 @contextmanager

@@ -43,4 +43,18 @@ def check_rows(file: Any, rows: int, where: str) -> None:
 
 def as_declared(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Cast the rows to the columns and types of a schema; raises what `believed` handles."""
-    return rows.select(schema.names).cast(schema)
+    chosen = rows.select(schema.names)
+    # Of files that other programs have rewritten; Arrow makes no dictionaries of views.
+    plain = [
+        field.with_type(pa.string()) if pa.types.is_string_view(field.type) else field
+        for field in chosen.schema
+    ]
+    return chosen.cast(pa.schema(plain)).cast(schema)
+
+
+def with_nulls(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Add the columns that the rows lack: they are from before those were declared."""
+    for field in schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows

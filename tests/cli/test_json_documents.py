@@ -19,7 +19,10 @@ CAPTURE = "captures/quickstart.pcapng"
 SCHEMA = json.loads(Path("docs/json.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 # Commands whose documents need Spark, or a dataset; tests/spark and tests/dataset have theirs.
-ON_SPARK = ("spark dissect", "spark stream", "spark rollup", "dataset check", "dataset expire")
+ON_SPARK = (
+    "spark dissect", "spark stream", "spark rollup", "dataset check", "dataset expire",
+    "dataset compact", "dataset forget",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

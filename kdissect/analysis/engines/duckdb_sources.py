@@ -40,11 +40,14 @@ def query_of(name: str, place: Place, tap: int) -> str:
     if place.scan is not None:
         return f"SELECT {of_dataset(name, tap)} FROM {scanned(name, tap)}"  # noqa: S608  # ours
     paths = place.paths(name)
+    partitioning = HIVE if place.is_dataset else NOT_PARTITIONED
     if place.is_dataset:
-        selected = of_dataset(name, tap)
+        selected = of_dataset(name, tap, place.mixed.get(name))
+        if name in place.mixed:
+            partitioning += ", union_by_name = true"
     else:
         selected = of_directory(name, tap, has_both=has_both_times(name, paths))
-    files = parquet_files(paths, HIVE if place.is_dataset else NOT_PARTITIONED)
+    files = parquet_files(paths, partitioning)
     return f"SELECT {selected} FROM {files}"  # noqa: S608  # quoted
 
 
@@ -73,9 +76,20 @@ def of_directory(name: str, tap: int = 0, *, has_both: bool = False) -> str:
     return ", ".join([every, *added])
 
 
-def of_dataset(name: str, tap: int = 0) -> str:
-    """Select list for a dataset's files, which have both kinds of times."""
+def of_dataset(name: str, tap: int = 0, there: Sequence[str] | None = None) -> str:
+    """Select list for a dataset's files, which have both kinds of times.
+
+    Columns that are not `there` are null; None: all are there.
+    """
     moved = {text.rsplit(" AS ", 1)[1]: text for text in moved_ids(name, tap)}
+    if there is not None:
+        types = {column.name: DUCKDB_TYPES[column.type] for column in TABLES[name].columns}
+        types |= {f"{time}_ns": "BIGINT" for time in times_of(TABLES[name])}
+        moved |= {
+            f'"{column}"': f'NULL::{type_} AS "{column}"'
+            for column, type_ in types.items()
+            if column not in there
+        }
     columns = [f'"{column.name}"' for column in TABLES[name].columns]
     columns += [f'"{time}_ns"' for time in times_of(TABLES[name])]
     columns += [f'"{column}"' for column in tap_columns(name)]

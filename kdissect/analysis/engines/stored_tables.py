@@ -7,6 +7,7 @@ and a tap, which are the columns ``date`` and ``tap`` of its exchanges and conne
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kdissect.analysis.engines.ibis_tables import files_of
@@ -31,6 +32,7 @@ class Place(NamedTuple):
     Files of a dataset are in directories ``date=.../tap=...``.
     `scan` returns a table as an Arrow dataset, where files are not on this machine. Files of a
     live capture may be deleted at any time; `balances` account for its bytes.
+    `mixed` are tables of a dataset whose files may lack declared columns, with those that any has.
     `root` is the directory of the files, "" where they are not on this machine: below it
     no link is followed.
     """
@@ -44,6 +46,7 @@ class Place(NamedTuple):
     is_live: bool = False
     balances: Sequence[Mapping[str, Any]] = ()
     root: str = ""
+    mixed: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def paths(self, table: str) -> list[str]:
         """The files of a table; raises KdissectError where the dataset was made without it.
