@@ -76,6 +76,7 @@ def copied(rotations: Sequence[Path], to: Path) -> None:
         shutil.copytree(one, to / one.parent.name / one.name)
 
 
+@pytest.mark.slow
 def test_the_dataset_has_the_rows_of_live_however_often_it_is_asked(
     recorded: Path, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_the_dataset_has_the_rows_of_live_however_often_it_is_asked(
     assert count > 1
 
 
+@pytest.mark.slow
 def test_two_captures_that_write_to_one_directory_at_the_same_time(
     recorded: Path, tmp_path: Path
 ) -> None:
