@@ -61,6 +61,7 @@ CHANGES = {
     "replace", "open for writing", "os.open", "delete_file", "delete_dir", "delete_dir_contents",
 }  # fmt: skip
 CHANGES_WITH_A_REASON: dict[str, str] = {
+    "live/recorded_sessions.py": "a new file, named by the user, never one that is there",
     "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
     "api/answers.py": "a temporary directory of its own",
@@ -85,7 +86,6 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "dataset/planning.py": "opens a capture to read it",
     "spark/pipeline.py": "a directory of the run; the tap in its name is quoted",
     "dataset/publishing.py": "directories of the run; the tap in their names is quoted",
-    "dataset/live_rotations.py": "the run's directory, by `file_place`",
     "dataset/rewriting.py": "directories of the run, by checked names of files; a temporary one",
     "spark/rollups.py": "by `Below`, and in stores under names of checked files",
     "spark/source_parts.py": "temporary directories of its own",
@@ -119,7 +119,6 @@ READS_WITH_A_REASON = {
     "spark/pipeline.py": "kdissect's own writer",
     "dataset/planning.py": "a capture",
     "dataset/publishing.py": "kdissect's own writer",
-    "dataset/live_rotations.py": "open files of `Below`, and bytes of a state",
     "dataset/deletion.py": "open files of `Below`, and objects in stores",
     "dataset/rewriting.py": "open files of `Below`, and objects in stores",
     "spark/rollups.py": "bytes in memory, and objects in stores",

@@ -15,10 +15,12 @@ from kdissect.cli.live_options import (
     bytes_of,
     capturing,
     parsed_by,
+    refuse_workers,
     rotation_of,
     seconds_of,
     topic_names,
     window_of,
+    workers_option,
 )
 from kdissect.cli.program import ANSWERED
 from kdissect.errors import InvalidArgument
@@ -83,15 +85,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES
 )
 @options.user
 @topic_names
-@option(
-    "--workers",
-    group=CAPTURE,
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Processes that share the connections, each on a processor of its own.",
-)
+@workers_option
 @click.option(
     "--max-cpu",
     type=click.FloatRange(1),
@@ -254,16 +248,6 @@ def hook_of(url: str | None, allowed: tuple[str, ...], findings_s: float | None)
     from kdissect.live.webhook import target_of
 
     return target_of(url, allowed)
-
-
-def refuse_workers(workers: int, asked: Any, settings: options.Settings) -> None:
-    """Reject what several workers cannot do; raises InvalidArgument."""
-    asked.check_workers(workers)
-    if workers == 1:
-        return
-    for path in settings["keylog"]:
-        if Path(path).is_fifo():
-            raise InvalidArgument(f"{path} is a pipe, which one process can read, not --workers")
 
 
 def refuse(of_files: dict[str, Any]) -> None:

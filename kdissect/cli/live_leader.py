@@ -22,7 +22,8 @@ from kdissect.cli.program import ANSWERED
 from kdissect.errors import KdissectError
 from kdissect.live.counting.lines import line_of
 from kdissect.live.counting.mergeable import merge
-from kdissect.live.counting.snapshot import Snapshot, scaled
+from kdissect.live.counting.merged_buckets import EVERYTHING
+from kdissect.live.counting.snapshot import Focus, Snapshot, scaled
 from kdissect.live.listener import Status
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.systemd_notify import ServiceListener
@@ -47,7 +48,7 @@ SILENT_S: Final = 20.0
 class Leader:
     """Leads the workers from their start to their end; `status` is the sum of theirs."""
 
-    def __init__(self, plan: Plan, opened: Opened) -> None:
+    def __init__(self, plan: Plan, opened: Opened, has_lines: bool = True) -> None:
         self.supervisor = Supervisor(opened.workers)
         self.status: Status | None = None
         self.metrics: SummedMetrics | None = None
@@ -66,7 +67,8 @@ class Leader:
         if self.metrics is not None and plan.otlp is not None:
             self._hooks.append(make_push(self.metrics, plan.otlp, tell_problem))
         self._lines: Lines | None = None
-        if plan.has_lines:
+        self._wants_snapshots = False
+        if plan.has_lines and has_lines:
             text_of = partial(versioned, findings=self._findings) if plan.is_json else line_of
             self._lines = Lines(self, plan.every_s, text_of)
         notifier = opened.notifier
@@ -83,9 +85,14 @@ class Leader:
         """Let all workers reopen soon; may be called like `stop`."""
         self._is_reopening = True
 
-    def snapshot(self) -> Snapshot:
-        """The workers' last snapshots as one."""
-        parts = [one.snapshot for one in self.supervisor.reports if one.snapshot is not None]
+    def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
+        """The workers' last snapshots as one; raises KdissectError where there is none."""
+        parts = [
+            part
+            for one in self.supervisor.reports
+            for part in one.snapshots
+            if part.snapshot.focus == focus
+        ]
         if self.status is None or not parts:
             raise KdissectError("no worker has reported")
         return scaled(merge(parts, self.status), self._share)
@@ -151,7 +158,8 @@ class Leader:
         """Let all report, and add up; with snapshots where the next line needs them."""
         lines = self._lines
         soon_ns = SECOND_NS + (0 if self.status is None else self.status.now_ns)
-        self.supervisor.ask(lines is not None and (is_last or lines.is_due(soon_ns)), SECOND_S)
+        is_due = lines is not None and (is_last or lines.is_due(soon_ns))
+        self.supervisor.ask(is_due or self._wants_snapshots, SECOND_S)
         while self.supervisor.windows:
             self._findings.take(*self.supervisor.windows.popleft())
         reports = self.supervisor.reports

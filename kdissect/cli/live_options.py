@@ -1,7 +1,7 @@
 """Options of commands that capture: what to read, sizes, durations, and addresses."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,6 +11,7 @@ import click
 from kdissect.cli.completing import completed_files
 from kdissect.cli.help import CAPTURE, option
 from kdissect.cli.options import MAX_PORT, F
+from kdissect.errors import InvalidArgument
 
 DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -234,3 +235,24 @@ def capturing(command: F) -> F:
     ):
         wrapped = one(wrapped)
     return wrapped
+
+
+workers_option: Final = option(
+    "--workers",
+    group=CAPTURE,
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that share the connections, each on a processor of its own.",
+)
+
+
+def refuse_workers(workers: int, asked: Any, settings: Mapping[str, Any]) -> None:
+    """Reject what several workers cannot do; raises InvalidArgument."""
+    asked.check_workers(workers)
+    if workers == 1:
+        return
+    for path in settings["keylog"]:
+        if Path(path).is_fifo():
+            raise InvalidArgument(f"{path} is a pipe, which one process can read, not --workers")

@@ -1,11 +1,11 @@
-"""The capture of ``kdissect top``: a watcher in its own thread, and its state."""
+"""The capture of ``kdissect top``: a watcher, or the leader of workers, in its own thread."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kdissect.live.watcher import Watcher
+from kdissect.cli.top_shown import Runs
 from kdissect.screen.view_state import ENDED, FAILED, RUNNING
 
 # Time limit for the thread to end: it checks ten times a second, and finishes pending work.
@@ -13,10 +13,10 @@ STOPPING_S: Final = 10.0
 
 
 class Capturing:
-    """Runs `watcher` until its source ends, an exception is raised, or `stop`."""
+    """Runs `runs` until its source ends, an exception is raised, or `stop`."""
 
-    def __init__(self, watcher: Watcher) -> None:
-        self.watcher = watcher
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
@@ -31,7 +31,7 @@ class Capturing:
 
     def stop(self) -> None:
         """Stop the thread, and join it."""
-        self.watcher.stop()
+        self.runs.stop()
         self.wait(STOPPING_S)
 
     def state(self) -> str:
@@ -47,15 +47,15 @@ class Capturing:
 
     def _run(self) -> None:
         try:
-            self.watcher.run()
+            self.runs.run()
         except BaseException as error:  # reported in the other thread
             self.error = error
 
 
 @contextmanager
-def capturing(watcher: Watcher) -> Iterator[Capturing]:
+def capturing(runs: Runs) -> Iterator[Capturing]:
     """Run the capture inside this context; its exception is raised at the end."""
-    made = Capturing(watcher)
+    made = Capturing(runs)
     made.start()
     try:
         yield made

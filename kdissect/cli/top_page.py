@@ -44,10 +44,11 @@ def grid_lines(
     view: View, rows: Sequence[Any], snapshot: Snapshot, page_width: int
 ) -> Iterator[str]:
     """The lines of a table."""
-    grid = Grid(*(field.column for field in view.fields))
+    fields = [field for field in view.fields if not field.is_history]
+    grid = Grid(*(field.column for field in fields))
     for row in rows:
         grid.add(
-            *(field.text(row, snapshot.status.now_ns) for field in view.fields),
-            styles=[field.style(row) for field in view.fields],
+            *(field.text(row, snapshot.status.now_ns) for field in fields),
+            styles=[field.style(row) for field in fields],
         )
     yield from grid.lines(page_width, styled)

@@ -4,7 +4,8 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,6 +16,7 @@ from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import ANSWERED, FAILED, leave
 from kdissect.cli.top_capture import Capturing, capturing
+from kdissect.cli.top_shown import Runs, Shown
 from kdissect.cli.top_terminal import has_screen, terminal
 from kdissect.dissection.options import Options
 from kdissect.live.counting.lines import json_of, line_of
@@ -24,6 +26,9 @@ from kdissect.live.privileges import ThreadCheck
 from kdissect.live.source_choice import Asked, filter_text
 from kdissect.live.watcher import Watcher
 from kdissect.text.escape import json_safe
+
+if TYPE_CHECKING:
+    from kdissect.cli.live_plan import Plan as LivePlan
 
 
 class Plan(NamedTuple):
@@ -35,6 +40,8 @@ class Plan(NamedTuple):
     window_s: float
     once: bool
     is_json: bool = False
+    record: Path | None = None
+    findings_s: float | None = None
 
     @property
     def title(self) -> str:
@@ -47,48 +54,94 @@ class Plan(NamedTuple):
 
 def run(plan: Plan, opened: Opened) -> int:
     """Show the output until the user ends it; return the exit code."""
-    shown = once if plan.once else screen if has_screen() and not plan.is_json else lines
     meters = Meters(plan.window_s)
     meters.share = plan.asked.share
     listeners: list[Listener] = [] if opened.topic_names is None else [opened.topic_names]
     listeners.append(meters)
+    view = Shown(meters)
+    if plan.findings_s is not None:
+        view.findings = make_findings(plan, plan.findings_s)
+        listeners.append(view.findings)
+    if plan.record is not None:
+        listeners.append(make_recorder(plan, plan.record, view))
     if plan.once and plan.asked.is_live:
         listeners.append(Deadline(plan.window_s))
     if opened.dropped is not None:
         listeners.append(ThreadCheck(opened.dropped))
     watcher = Watcher(opened.packet_source, listeners, plan.options, keylogs=opened.keylogs)
-    return shown(plan, watcher, meters)
+    return way_of(plan)(plan, watcher, view)
 
 
-def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:
+def lead(plan: Plan, share: "LivePlan", opened: Opened) -> int:
+    """The same of several workers; `share` is their plan."""
+    from kdissect.cli.top_leader import TopLeader
+
+    leader = TopLeader(share, opened)
+    leader.set_window(plan.window_s)
+    view = Shown(leader)
+    view.findings = leader.findings
+    if plan.record is not None:
+        leader.add_recorder(plan.record, plan.interval_s, head("top"), view.snapshot)
+    code = way_of(plan)(plan, leader, view)
+    leader.check()
+    return code
+
+
+def way_of(plan: Plan) -> Callable[[Plan, Runs, Shown], int]:
+    """How it is shown."""
+    return once if plan.once else screen if has_screen() and not plan.is_json else lines
+
+
+def make_findings(plan: Plan, window_s: float) -> Any:
+    """Findings while packets come."""
+    from kdissect.api.live_findings import LiveFindings
+
+    return LiveFindings(window_s, is_waiting=not plan.asked.is_live)
+
+
+def make_recorder(plan: Plan, path: Path, view: Shown) -> Listener:
+    """Writer of a session."""
+    from kdissect.live.recorded_sessions import Recorder
+
+    return Recorder(path, plan.interval_s, view.snapshot, head("top"))
+
+
+def screen(plan: Plan, runs: Runs, view: Shown) -> int:
     """Show the screen, until the user ends it."""
-    from kdissect.screen.app import Top
     from kdissect.screen.view_state import Capture
 
-    with capturing(watcher) as made:
-        capture = Capture(meters.snapshot, plan.title, made.state, meters.set_window)
-        app = Top(capture, interval_s=plan.interval_s, window_s=plan.window_s)
-        with terminal():
-            app.run()
-    if app.return_code:
-        # Textual has printed the error.
+    with capturing(runs) as made:
+        capture = Capture(view.snapshot, plan.title, made.state, view.set_window)
+        has_worked = show_screen(plan, capture)
+    if not has_worked:
         leave(FAILED)
     return ANSWERED
 
 
-def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
+def show_screen(plan: Plan, capture: Any) -> bool:
+    """Show a `screen.view_state.Capture` until the user ends it; False if the screen failed."""
+    from kdissect.screen.app import Top
+
+    app = Top(capture, interval_s=plan.interval_s, window_s=plan.window_s)
+    with terminal():
+        app.run()
+    # Textual has printed the error, if there was one.
+    return not app.return_code
+
+
+def lines(plan: Plan, runs: Runs, view: Shown) -> int:
     """Print a line per interval, until the capture ends."""
 
     def show(made: Capturing) -> None:
         while not made.wait(plan.interval_s):
-            if meters.snapshot().status.now_ns:
-                print_line(meters, plan.is_json)
-        print_line(meters, plan.is_json)
+            if view.snapshot().status.now_ns:
+                print_line(view, plan.is_json)
+        print_line(view, plan.is_json)
 
-    return watched(plan, watcher, show)
+    return watched(plan, runs, view, show)
 
 
-def once(plan: Plan, watcher: Watcher, meters: Meters) -> int:
+def once(plan: Plan, runs: Runs, view: Shown) -> int:
     """Print one page, of the last window."""
     from kdissect.cli.top_page import print_page
 
@@ -96,30 +149,30 @@ def once(plan: Plan, watcher: Watcher, meters: Meters) -> int:
         made.wait()
         made.check()
         if plan.is_json:
-            print_line(meters, is_json=True)
+            print_line(view, is_json=True)
             return
-        print_page(meters.snapshot(), plan.title, plan.window_s)
+        print_page(view.snapshot(), plan.title, plan.window_s)
 
-    return watched(plan, watcher, show)
+    return watched(plan, runs, view, show)
 
 
-def print_line(meters: Meters, is_json: bool = False) -> None:
+def print_line(view: Shown, is_json: bool = False) -> None:
     """Print the status line, or the snapshot as JSON."""
     if is_json:
-        text = json.dumps({**head("top"), **json_of(meters.snapshot())})
+        text = json.dumps({**head("top"), **json_of(view.snapshot())})
         click.echo(json_safe(text))
     else:
-        click.echo(line_of(meters.snapshot()))
+        click.echo(line_of(view.snapshot()))
     sys.stdout.flush()
 
 
-def watched(plan: Plan, watcher: Watcher, show: Callable[[Capturing], None]) -> int:
+def watched(plan: Plan, runs: Runs, view: Shown, show: Callable[[Capturing], None]) -> int:
     """Run the capture beside `show`; signals end it. Explains an empty result."""
-    with signals(watcher):
+    with signals(runs):
         tell_begin(plan.asked, plan.options)
-        with capturing(watcher) as made:
+        with capturing(runs) as made:
             show(made)
-    balance = watcher.status().balance
+    balance = view.snapshot().status.balance
     if not balance.exchanges:
         explain_empty(NO_EXCHANGES, asdict(balance))
     return ANSWERED

@@ -10,8 +10,10 @@ from typing import ClassVar, Final, TextIO
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.timer import Timer
 
+from kdissect.screen.beside import pane_lines, pane_width
 from kdissect.screen.details import detail_lines
 from kdissect.screen.footer import footer_line
 from kdissect.screen.gc_control import sweep
@@ -48,10 +50,12 @@ class Top(App[None]):
     Screen {{ background: ansi_default; color: ansi_default; }}
     #heading {{ height: {HEADING_HEIGHT}; }}
     #tabs, #crumbs, #footer {{ height: 1; }}
-    Table {{ height: 1fr; }}
+    #middle {{ height: 1fr; }}
+    Table {{ height: 1fr; width: 1fr; }}
+    #pane {{ height: 1fr; padding: 0 0 0 2; }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(f"{n + 1}", f"choose({n})", show=False) for n in range(len(VIEWS))),
+        *(Binding(f"{(n + 1) % 10}", f"choose({n})", show=False) for n in range(len(VIEWS))),
         Binding("tab", "beside(1)", priority=True),
         Binding("shift+tab", "beside(-1)", priority=True),
         Binding("up,k", "move(-1)"),
@@ -68,6 +72,11 @@ class Top(App[None]):
         Binding("t", "look_at('topic')"),
         Binding("a", "look_at('api')"),
         Binding("d", "detail"),
+        Binding("o", "show_all"),
+        Binding("left_square_bracket", "seek(-1)"),
+        Binding("right_square_bracket", "seek(1)"),
+        Binding("left_curly_bracket", "seek(-60)"),
+        Binding("right_curly_bracket", "seek(60)"),
         Binding("escape", "undo"),
         Binding("space,p", "pause"),
         Binding("plus,equals_sign", "hurry(-1)"),
@@ -90,7 +99,9 @@ class Top(App[None]):
         yield Lines(self._heading, "heading")
         yield Tabs(self._tabs, "tabs")
         yield Lines(lambda _: [crumbs(self.view_state.focus)], "crumbs")
-        yield Table(self.view_state.listing, self.typed)
+        with Horizontal(id="middle"):
+            yield Table(self.view_state.listing, self.typed)
+            yield Lines(self._pane, "pane")
         yield Lines(self._footer, "footer")
 
     def on_mount(self) -> None:
@@ -102,6 +113,15 @@ class Top(App[None]):
         with suppress(NotImplementedError, RuntimeError, ValueError):
             for number in ENDINGS:
                 asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        self.renew()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Two panes where there is room for them."""
+        columns = pane_width(event.size.width)
+        pane = self.screen_stack[0].query_one("#pane")
+        pane.display = columns > 0
+        pane.styles.width = columns
+        self.view_state.prefer_history(columns > 0)
         self.renew()
 
     def on_unmount(self) -> None:
@@ -128,6 +148,9 @@ class Top(App[None]):
         screen.query_one("#crumbs").display = bool(crumbs(self.view_state.focus))
         for lines in screen.query(Lines):
             lines.renew()
+
+    def on_table_moved(self) -> None:
+        self.renew()
 
     def on_table_chosen(self) -> None:
         self.action_look()
@@ -178,6 +201,14 @@ class Top(App[None]):
             title = f"{view.name}, as of the moment it was opened"
             self.push_screen(Page(title, lambda width: detail_lines(view, row, now_ns, width)))
 
+    def action_show_all(self) -> None:
+        self.view_state.show_all()
+        self.renew()
+
+    def action_seek(self, by: int) -> None:
+        self.view_state.seek(by)
+        self.renew()
+
     def action_undo(self) -> None:
         self.view_state.back()
         self.renew()
@@ -214,6 +245,15 @@ class Top(App[None]):
 
     def _tabs(self, width: int) -> list[Line]:
         return [tab_line(self.view_state.number, self.view_state.snapshot, width)[0]]
+
+    def _pane(self, width: int) -> list[Line]:
+        """The selected row, and what is behind it; drawn only where it is shown."""
+        view_state = self.view_state
+        now_ns = view_state.snapshot.status.now_ns
+        return pane_lines(
+            view_state.view, view_state.selected, now_ns, view_state.row_histories,
+            view_state.inside(), width,
+        )  # fmt: skip
 
     def _footer(self, width: int) -> list[Line]:
         return [footer_line(self.view_state, width)]

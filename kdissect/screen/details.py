@@ -25,7 +25,7 @@ def detail_lines(view: View, row: Any, now_ns: int, width: int) -> list[Line]:
     if isinstance(row, Slow):
         return slow_lines(row, now_ns, width)
     lines: list[Line] = []
-    for field in view.fields:
+    for field in [one for one in view.fields if not one.is_history]:
         lines += labelled(field.column.header, field.text(row, now_ns), width, field.style(row))
     return lines
 

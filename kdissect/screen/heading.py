@@ -37,6 +37,14 @@ ABOUT_S: Final = 2.0
 WIDE: Final = 100
 FULL_BACKLOG: Final = 0.5
 CLOCK: Final = slice(11, 19)
+# Names of the views, from the widest to the narrowest line; keys are 1 to 9, and 0.
+MIDDLE: Final = 6
+NAMES: Final = (
+    [view.name for view in VIEWS],
+    [view.name if len(view.name) <= MIDDLE else view.short for view in VIEWS],
+    [view.short[:3] for view in VIEWS],
+    [""] * len(VIEWS),
+)
 
 
 class History:
@@ -193,6 +201,8 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
         Group([Piece(lost_text(snapshot, width), "hot" if status.packet_source.dropped else "")]),
         Group([Piece(counted(problems, "problem"), "hot" if problems else "")]),
     ]
+    if snapshot.current_findings:
+        groups.append(Group([Piece(counted(len(snapshot.current_findings), "finding"), "hot")], 2))
     if status.undecrypted.connections:
         groups.append(Group([Piece(undecrypted_text(status.undecrypted, width), "hot")]))
     if snapshot.late:
@@ -245,13 +255,13 @@ def tab_line(shown: int, snapshot: Snapshot, width: int) -> tuple[Line, list[ran
 
     Views of possible problems are marked if they have rows.
     """
-    for names in ([v.name for v in VIEWS], [v.short for v in VIEWS], [""] * len(VIEWS)):
+    for names in NAMES:
         line: Line = []
         places = []
         for number, (name, view) in enumerate(zip(names, VIEWS, strict=True)):
             start = width_of(line)
             style = "tab" if number == shown else mark_of(view, snapshot)
-            line += [Piece(f"{number + 1} {name}".strip(), style), Piece(" ")]
+            line += [Piece(f"{(number + 1) % 10} {name}".strip(), style), Piece(" ")]
             places.append(range(start, width_of(line)))
         if width_of(line) - 1 <= width:
             break
@@ -260,7 +270,7 @@ def tab_line(shown: int, snapshot: Snapshot, width: int) -> tuple[Line, list[ran
 
 def mark_of(view: View, snapshot: Snapshot) -> str:
     """Style of a view's name."""
-    if view.name in ("Errors", "Connections", "Problems"):
+    if view.name in ("Errors", "Connections", "Problems", "Findings"):
         return "warm" if view.rows(snapshot) else "dim"
     if view.name == "Groups" and any(group.is_rebalancing for group in snapshot.groups):
         return "warm"

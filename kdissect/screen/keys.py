@@ -7,7 +7,7 @@ from kdissect.text.grid import folded
 
 # Keys and their actions.
 KEYS: Final = (
-    ("1 … 8", "show a table, numbered as in the line above them"),
+    ("1 … 9, 0", "show a table, numbered as in the line above them"),
     ("Tab, Shift+Tab", "the next table, the one before"),
     ("↑ ↓ PgUp PgDn", "move the cursor, which stays with its row; also Home and End"),
     ("← → or s, S", "sort by the column beside; a click on a header sorts by it"),
@@ -18,8 +18,9 @@ KEYS: Final = (
     ("Esc", "one step back: the filter goes, then what was looked at alone"),
     ("/", "show only rows with these words in them, as you type"),
     ("Space or p", "freeze what is shown; the capture goes on"),
-    ("+ -", "show more often, less often"),
-    ("w", "the seconds that numbers are of: 10, 30, 60, 300"),
+    ("+ - w", "show more often, less often; numbers of 10, 30, 60 or 300 s"),
+    ("o", "all connections, or those in trouble alone"),
+    ("[ ] { }", "in a recorded session: back, on; sixty snapshots back, on"),
     ("?", "this page"),
     ("q, Ctrl+C", "end"),
 )

@@ -1,18 +1,19 @@
 """The displayed rows of one view: sorted, filtered, with a cursor."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from rich.cells import cell_len
 
-from kdissect.screen.lines import Line, Piece, cut, width_of
-from kdissect.screen.views import Field, View
-from kdissect.text.grid import BETWEEN, Column, aligned, fitted_widths
+from kdissect.screen.lines import Line, Piece, cut, sparkline, width_of
+from kdissect.screen.views import HISTORY_WIDTH, Field, View
+from kdissect.text.grid import BETWEEN, Column, aligned, fitted_widths, total
 
 # Maximum width of a name: longer ones would only push out other columns.
 WIDEST: Final = 64
 # Minimum width of numbers: columns would jump when they get wider.
 NUMBER_WIDTH: Final = 7
+LEAST_HISTORY: Final = 10
 
 
 class Listing:
@@ -33,6 +34,10 @@ class Listing:
         self.pinned: Hashable = None
         self.now_ns = 0
         self.widths: list[int] = []
+        # Values of a row over the last snapshots; the history column shows them.
+        self.history_of: Callable[[View, Any], Sequence[float]] = lambda _view, _row: ()
+        # Beside a pane with all values, other columns make room for the history.
+        self.prefers_history = False
         self._natural: list[int] = []
         self._given: Sequence[Any] = ()
         self._filter = ""
@@ -54,7 +59,11 @@ class Listing:
 
     def sort_beside(self, by: int) -> None:
         """Sort by the field shown `by` columns to the right of the current sort field."""
-        shown = [number for number, width in enumerate(self.widths) if width]
+        shown = [
+            number
+            for number, (field, width) in enumerate(zip(self.view.fields, self.widths, strict=True))
+            if width and not field.is_history
+        ]
         places: list[int | None] = [None, *shown] if self.view.sort is None else [*shown]
         here = places.index(self.sort) if self.sort in places else 0
         self.sort_by(places[(here + by) % len(places)])
@@ -84,7 +93,7 @@ class Listing:
         self.top = max(0, min(self.top, self.cursor, len(self.rows) - room))
         self.top = max(self.top, self.cursor - room + 1)
         shown = self.rows[self.top : self.top + room]
-        cells = [[field.text(row, self.now_ns) for field in self.view.fields] for row in shown]
+        cells = [[self._text(field, row) for field in self.view.fields] for row in shown]
         self._measure(cells, width)
         lines = [self._header(width)]
         for number, (row, texts) in enumerate(zip(shown, cells, strict=True), self.top):
@@ -96,12 +105,17 @@ class Listing:
         """Reset column widths: after a change of the view or the size."""
         self._natural = []
 
+    def _text(self, field: Field, row: Any) -> str:
+        if field.is_history:
+            return sparkline(list(self.history_of(self.view, row)), HISTORY_WIDTH)
+        return field.text(row, self.now_ns)
+
     def column_at(self, x: int) -> int | None:
         """Number of the field whose column is at `x`."""
         start = 0
         for number, width in enumerate(self.widths):
             if width and start <= x < start + width + len(BETWEEN):
-                return number
+                return None if self.view.fields[number].is_history else number
             start += width + len(BETWEEN) if width else 0
         return None
 
@@ -121,7 +135,8 @@ class Listing:
         self._follow()
 
     def _has(self, row: Any, words: list[str]) -> bool:
-        texts = (field.text(row, self.now_ns) for field in self.view.fields if is_text(field))
+        fields = (one for one in self.view.fields if is_text(one) and not one.is_history)
+        texts = (field.text(row, self.now_ns) for field in fields)
         text = " ".join(texts).casefold()
         return all(word in text for word in words)
 
@@ -145,8 +160,26 @@ class Listing:
             min(WIDEST, max(before, start, *(cell_len(row[number]) for row in cells), 0))
             for number, (before, start) in enumerate(zip(natural, least, strict=True))
         ]
-        columns = [field.column for field in self.view.fields]
-        self.widths = fitted_widths(columns, self._natural, width)
+        self.widths = self._fitted(width)
+
+    def _fitted(self, width: int) -> list[int]:
+        """Widths of all columns; the history has what the others leave, if that is enough."""
+        fields = self.view.fields
+        numbers = [number for number, field in enumerate(fields) if not field.is_history]
+        columns = [fields[number].column for number in numbers]
+        natural = [self._natural[number] for number in numbers]
+        has_history = len(numbers) < len(fields)
+        room = width - (LEAST_HISTORY + len(BETWEEN)) if has_history else width
+        fitted = fitted_widths(columns, natural, room)
+        if has_history and total(fitted) > room:
+            has_history = False
+        elif has_history and not self.prefers_history:
+            has_history = total(natural) <= room
+        if not has_history:
+            fitted = fitted_widths(columns, natural, width)
+        widths = dict(zip(numbers, fitted, strict=True))
+        left = min(HISTORY_WIDTH, width - total(fitted) - len(BETWEEN)) if has_history else 0
+        return [widths.get(number, left) for number in range(len(fields))]
 
     def _title(self, number: int) -> str:
         # Room for the arrow, so that sorting does not change widths.
@@ -171,6 +204,8 @@ class Listing:
         line: Line = []
         for field, text, column_width in zip(self.view.fields, texts, self.widths, strict=True):
             if column_width:
+                if field.is_history:
+                    text = text[-column_width:].rjust(column_width)
                 cell = aligned(text, column_width, is_text(field))
                 line += [Piece(cell, field.style(row)), Piece(BETWEEN)]
         return cut(line[:-1], width)

@@ -21,6 +21,9 @@ class Table(Widget, can_focus=True):
     class Chosen(Message):
         """Posted when the selected row is clicked again."""
 
+    class Moved(Message):
+        """Posted when the mouse has moved the cursor, or sorted the rows."""
+
     def __init__(self, listing: Listing, typed: Callable[[events.Key], bool]) -> None:
         super().__init__()
         self.listing = listing
@@ -64,12 +67,15 @@ class Table(Widget, can_focus=True):
                 self.post_message(self.Chosen())
             elif number < len(listing.rows):
                 listing.place(number)
+        self.post_message(self.Moved())
         self.renew()
 
     def on_mouse_scroll_down(self, _: events.MouseScrollDown) -> None:
         self.listing.move(1)
+        self.post_message(self.Moved())
         self.renew()
 
     def on_mouse_scroll_up(self, _: events.MouseScrollUp) -> None:
         self.listing.move(-1)
+        self.post_message(self.Moved())
         self.renew()

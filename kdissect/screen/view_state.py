@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.heading import History, Marks
 from kdissect.screen.listing import Listing
-from kdissect.screen.views import NUMBERS, VIEWS, View
+from kdissect.screen.row_histories import RowHistories
+from kdissect.screen.views import ALL_CONNECTIONS, NUMBERS, VIEWS, View
 from kdissect.text.human import count, counted
 
 RUNNING: Final = ""
@@ -24,13 +25,17 @@ class Capture(NamedTuple):
     """The capture shown: `source` returns snapshots, `title` describes it, unescaped.
 
     `state` returns RUNNING, ENDED or FAILED; `set_window` sets the window of later snapshots in
-    seconds.
+    seconds. A recorded session moves on by `advance`, and to any other place by `seek`, so many
+    snapshots on or back; `place` says where it is.
     """
 
     source: Source
     title: str
     state: Callable[[], str] = lambda: RUNNING
     set_window: Callable[[float], None] = lambda _: None
+    advance: Callable[[], None] = lambda: None
+    seek: Callable[[int], None] | None = None
+    place: Callable[[], str] = lambda: ""
 
 
 class Step(NamedTuple):
@@ -52,6 +57,12 @@ class ViewState:
         self.trail: list[Step] = []
         self.number = 0
         self.listings = [Listing(view) for view in VIEWS]
+        self.all_connections = Listing(ALL_CONNECTIONS)
+        self.shows_all = False
+        self.row_histories = RowHistories()
+        for listing in self._every_listing():
+            listing.history_of = self.row_histories.of
+        self._inside: tuple[Focus, Snapshot] | None = None
         self.filter = ""
         self.is_typing = False
         self.is_paused = False
@@ -62,11 +73,13 @@ class ViewState:
     @property
     def view(self) -> View:
         """The current view."""
-        return VIEWS[self.number]
+        return self.listing.view
 
     @property
     def listing(self) -> Listing:
         """The rows of the current view."""
+        if self.shows_all and self.number == NUMBERS["Connections"]:
+            return self.all_connections
         return self.listings[self.number]
 
     @property
@@ -78,6 +91,7 @@ class ViewState:
         """Take a new snapshot, unless frozen or the capture has ended."""
         if self.is_paused or self.state != RUNNING:
             return
+        self.capture.advance()
         # Read first: a snapshot after the end is the last one needed.
         self.state = self.capture.state()
         self._take()
@@ -86,6 +100,39 @@ class ViewState:
         """Show this view; numbers wrap around."""
         self.number = number % len(VIEWS)
         self._arrange()
+
+    def show_all(self) -> None:
+        """Show all connections, or those in trouble alone."""
+        self.number = NUMBERS["Connections"]
+        self.shows_all = not self.shows_all
+        self._arrange()
+
+    def seek(self, by: int) -> None:
+        """Show a snapshot of a recorded session, so many on or back, and stay there."""
+        if self.capture.seek is None:
+            return
+        self.capture.seek(by)
+        self.is_paused, self.state = True, RUNNING
+        if by < 0:
+            self._forget()
+        self._take()
+
+    def prefer_history(self, is_preferred: bool) -> None:
+        """Let histories have the room of other columns, or not."""
+        for listing in self._every_listing():
+            listing.prefers_history = is_preferred
+
+    def inside(self) -> Snapshot | None:
+        """Snapshot of what the selected row stands for alone, None where there is no such thing.
+
+        It is taken once for each snapshot and row.
+        """
+        if self.view.into is None or self.selected is None:
+            return None
+        focus = self.view.into[0](self.focus, self.selected)
+        if self._inside is None or self._inside[0] != focus:
+            self._inside = focus, self.capture.source(focus)
+        return self._inside[1]
 
     def narrow(self, filter_: str) -> None:
         """Show only rows that contain these words."""
@@ -161,6 +208,8 @@ class ViewState:
     def marks(self) -> Marks:
         """State shown in the title line."""
         state = PAUSED if self.is_paused else self.state
+        if place := self.capture.place():
+            state = f"{state} {place}".strip()
         return Marks(self.capture.title, self.interval_s, self.window_s, state)
 
     def nothing(self) -> list[str]:
@@ -169,6 +218,8 @@ class ViewState:
             return [f"none of {self.listing.total} rows has all words of the filter; Esc clears it"]
         if self.view.name == "Problems":
             return [self.view.nothing]
+        if self.view.name == "Findings" and self.snapshot.current_findings is None:
+            return ["findings are not searched for: --findings 5m"]
         lines = [f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"]
         balance = self.snapshot.status.balance
         if balance.exchanges and self.snapshot.status.level:
@@ -192,15 +243,25 @@ class ViewState:
     def _look_at(self, focus: Focus, number: int) -> None:
         self.focus = focus
         self.number = number
-        self.history.clear()
-        for listing in self.listings:
+        self._forget()
+        for listing in self._every_listing():
             listing.widen()
             listing.place(0)
         self._take()
 
+    def _every_listing(self) -> list[Listing]:
+        return [*self.listings, self.all_connections]
+
+    def _forget(self) -> None:
+        """Forget histories: what follows is of something else."""
+        self.history.clear()
+        self.row_histories.clear()
+
     def _take(self) -> None:
         self.snapshot = self.capture.source(self.focus)
         self.history.add(self.snapshot)
+        self.row_histories.add(self.snapshot)
+        self._inside = None
         self._arrange()
 
     def _arrange(self) -> None:

@@ -7,12 +7,14 @@ from typing import Any, Final, NamedTuple
 from kdissect.live.counting.snapshot import Focus, Slow, Snapshot
 from kdissect.text.escape import escaped
 from kdissect.text.grid import SHORTEST_TEXT, Column
-from kdissect.text.human import count, duration, rate, size, time
+from kdissect.text.human import count, counted, duration, rate, size, time
 
 # Fetches and joins are answered when there is data, or after their requested wait: so their
 # latency means nothing.
 LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 WARM_NS: Final = 100_000_000
+HISTORY_WIDTH: Final = 20
+SEVERITIES: Final = ("problem", "warning", "notice")  # of findings, the worst first
 # Fits most API names.
 NAME_WIDTH: Final = 22
 ERROR_WIDTH: Final = 28  # COORDINATOR_LOAD_IN_PROGRESS
@@ -28,6 +30,7 @@ class Field(NamedTuple):
     value: Callable[[Any], Any]
     text: Callable[[Any, int], str]
     style: Callable[[Any], str]
+    is_history: bool = False
 
 
 class View(NamedTuple):
@@ -35,7 +38,8 @@ class View(NamedTuple):
 
     Without it, rows are in the order of the snapshot. `into` is the target of Enter: the focus, and
     the name of the view to show it in. `nothing` is shown if there are no rows. `seen` is the total
-    number of rows, if known: snapshots have only the first ones.
+    number of rows, if known: snapshots have only the first ones. `history` is the value that is
+    followed from snapshot to snapshot, its name, and how it is formatted.
     """
 
     name: str
@@ -47,6 +51,7 @@ class View(NamedTuple):
     sort: int | None = None
     into: tuple[Callable[[Focus, Any], Focus], str] | None = None
     seen: Callable[[Snapshot], int] = lambda _: 0
+    history: tuple[Callable[[Any], float], str, Say] | None = None
 
 
 def text_field(
@@ -79,6 +84,12 @@ def ago_field(drop: int = 0) -> Field:
         lambda row, now: known_duration(now - row.last_ns if row.last_ns > 0 else -1),
         lambda _: "",
     )
+
+
+def history_field() -> Field:
+    """The history of a row; its text is the listing's, which has the values."""
+    column = Column("history", is_text=True)
+    return Field(column, lambda _: 0, lambda _row, _now: "", lambda _: "spark", is_history=True)
 
 
 def known_duration(ns: int) -> str:
@@ -123,7 +134,42 @@ def timed_fields(header: str, into: str, out: str) -> tuple[Field, ...]:
         latency_field("p95", "p95_ns", drop=2),
         latency_field("p99", "p99_ns"),
         latency_field("max", "max_ns", drop=1),
+        history_field(),
     )
+
+
+def known_count(number: float) -> str:
+    """A count; "-" for -1."""
+    return "-" if number < 0 else count(round(number))
+
+
+def partitions_text(number: int) -> str:
+    """Number of partitions; "-" for 0."""
+    return counted(number, "partition") if number else "-"
+
+
+class ProblemKind(NamedTuple):
+    """Problems of a kind: their number, and the last one."""
+
+    kind: str
+    number: int
+    message: str
+    last_ns: int
+    stage: str
+
+
+def problem_rows(snapshot: Snapshot) -> list[ProblemKind]:
+    """Kinds of problems with their messages."""
+    last = {one.kind: one for one in snapshot.problem_messages}
+    rows = []
+    for kind, number in snapshot.problems:
+        one = last.get(kind)
+        said = ("", 0, "") if one is None else (one.message, one.time_ns, one.stage)
+        rows.append(ProblemKind(kind, number, *said))
+    return rows
+
+
+RATE_HISTORY: Final = (attrgetter("rate"), "exchanges/s", rate)
 
 
 def work_ns(row: Slow) -> int:
@@ -140,6 +186,7 @@ APIS: Final = View(
     "no exchanges",
     1,
     (lambda focus, row: focus._replace(api=row.name), "Clients"),
+    history=RATE_HISTORY,
 )
 CLIENTS: Final = View(
     "Clients",
@@ -151,6 +198,7 @@ CLIENTS: Final = View(
     1,
     (lambda focus, row: focus._replace(client=row.name), "APIs"),
     lambda snapshot: snapshot.clients_seen,
+    RATE_HISTORY,
 )
 TOPICS: Final = View(
     "Topics",
@@ -162,6 +210,7 @@ TOPICS: Final = View(
     1,
     (lambda focus, row: focus._replace(topic=row.name), "Clients"),
     lambda snapshot: snapshot.topics_seen,
+    RATE_HISTORY,
 )
 ERRORS: Final = View(
     "Errors",
@@ -182,11 +231,13 @@ ERRORS: Final = View(
         ago_field(),
         text_field("client", "client", drop=4),
         text_field("topic", "topic", drop=3),
+        history_field(),
     ),
     lambda snapshot: snapshot.errors,
     lambda row: (row.error, row.api),
     "no errors",
     2,
+    history=(attrgetter("rate"), "errors/s", rate),
 )
 CONNECTIONS: Final = View(
     "Connections",
@@ -212,7 +263,29 @@ CONNECTIONS: Final = View(
     ),
     lambda snapshot: snapshot.connections,
     lambda row: row.connection_id,
-    "no connections in trouble",
+    "no connections in trouble (o: all connections)",
+)
+ALL_CONNECTIONS: Final = View(
+    "All connections",
+    "Conn",
+    (
+        text_field("client", "client", style=lambda _: "name"),
+        text_field("from", "client_address"),
+        text_field("broker", "broker_address", drop=3),
+        number_field("ex/s", attrgetter("rate"), rate),
+        number_field("err/s", attrgetter("errors"), rate, drop=4, style=alarm("errors")),
+        number_field("in/s", attrgetter("bytes_to_broker"), size, drop=2),
+        number_field("out/s", attrgetter("bytes_to_client"), size, drop=2),
+        latency_field("max", "max_ns", drop=1),
+        ago_field(drop=5),
+        history_field(),
+    ),
+    lambda snapshot: snapshot.connection_rates,
+    lambda row: row.connection_id,
+    "no connections",
+    3,
+    seen=lambda snapshot: snapshot.connections_seen,
+    history=RATE_HISTORY,
 )
 GROUPS: Final = View(
     "Groups",
@@ -228,12 +301,16 @@ GROUPS: Final = View(
         counted_field("members", "members"),
         counted_field("generation", "generation", drop=2),
         counted_field("events", "events", drop=1),
+        number_field("lag", attrgetter("lag"), known_count, drop=3),
+        number_field("of", attrgetter("lag_partitions"), partitions_text, drop=1),
         text_field("last event", "last_event"),
         ago_field(),
+        history_field(),
     ),
     lambda snapshot: snapshot.groups,
     lambda row: row.group_id,
-    "no membership events of groups",
+    "no membership events or commits of groups",
+    history=(attrgetter("lag"), "lag", known_count),
 )
 SLOWEST: Final = View(
     "Slowest",
@@ -271,16 +348,69 @@ PROBLEMS: Final = View(
     (
         Field(
             Column("problem", is_text=True),
-            lambda row: row[0],
-            lambda row, _: escaped(row[0]),
+            attrgetter("kind"),
+            lambda row, _: escaped(row.kind),
             lambda _: "hot",
         ),
-        number_field("since the beginning", lambda row: row[1], count),
+        number_field("number", attrgetter("number"), count),
+        ago_field(drop=2),
+        Field(
+            Column("message", is_text=True, least=20),
+            attrgetter("message"),
+            lambda row, _: escaped(row.message) or "-",
+            lambda _: "",
+        ),
     ),
-    lambda snapshot: snapshot.problems,
-    lambda row: row[0],
+    lambda snapshot: problem_rows(snapshot),
+    lambda row: row.kind,
     "no problems since the beginning",
     1,
 )
-VIEWS: Final = (APIS, CLIENTS, TOPICS, ERRORS, CONNECTIONS, GROUPS, SLOWEST, PROBLEMS)
+PARTITIONS: Final = View(
+    "Partitions",
+    "Part",
+    (
+        text_field("topic", "topic", style=lambda _: "name"),
+        number_field("partition", attrgetter("partition"), str),
+        number_field("records/s", attrgetter("rate"), rate),
+        counted_field("end", "end", drop=2),
+        number_field("lag", attrgetter("lag"), known_count),
+        text_field("group", "group"),
+        number_field("committed", attrgetter("committed"), known_count, drop=1),
+        counted_field("groups", "groups", drop=1),
+        history_field(),
+    ),
+    lambda snapshot: snapshot.partitions,
+    lambda row: (row.topic, row.partition),
+    "no offsets",
+    4,
+    history=(attrgetter("lag"), "lag", known_count),
+)
+FINDINGS: Final = View(
+    "Findings",
+    "Find",
+    (
+        Field(
+            Column("severity", is_text=True, least=8),
+            attrgetter("severity"),
+            lambda row, _: escaped(row.severity),
+            lambda row: "hot" if row.severity == SEVERITIES[0] else "warm",
+        ),
+        text_field("finding", "id", style=lambda _: "name", least=20),
+        Field(
+            Column("for", drop=1),
+            lambda row: -row.since_ns,
+            lambda row, now: known_duration(max(0, now - row.since_ns)),
+            lambda _: "",
+        ),
+        text_field("what", "text", least=20),
+    ),
+    lambda snapshot: snapshot.current_findings or (),
+    lambda row: (row.id, row.text),
+    "no findings",
+)
+VIEWS: Final = (
+    APIS, CLIENTS, TOPICS, ERRORS, CONNECTIONS, GROUPS, SLOWEST, PROBLEMS, PARTITIONS, FINDINGS,
+)  # fmt: skip
+ALL_VIEWS: Final = (*VIEWS, ALL_CONNECTIONS)
 NUMBERS: Final = {view.name: number for number, view in enumerate(VIEWS)}

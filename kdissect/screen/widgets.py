@@ -15,13 +15,15 @@ from textual.widget import Widget
 
 from kdissect.screen.lines import Line, Piece, cut, width_of
 
-# Only colours and attributes that every terminal has, to match its theme.
+# Only colours and attributes that every terminal has, to match its theme. What is good, worth a
+# look and bad differs by attributes, too: red and green are one colour to some, and NO_COLOR has
+# neither.
 STYLES: Final = {
     "bold": Style(bold=True),
     "dim": Style(dim=True),
     "name": Style(color="cyan"),
     "good": Style(color="green"),
-    "warm": Style(color="yellow"),
+    "warm": Style(color="yellow", underline=True),
     "hot": Style(color="red", bold=True),
     "spark": Style(color="green"),
     "title": Style(bold=True),

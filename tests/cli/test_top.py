@@ -65,7 +65,7 @@ def test_once_is_one_page_of_tables(quickstart: str) -> None:
     titles = [lines[number + 1] for number, line in enumerate(lines) if not line]
     assert titles == [
         "APIs, 20 of 28", "Clients, 20 of 28", "Topics", "Errors", "Connections", "Groups",
-        "Slowest, 20 of 50", "Problems",
+        "Slowest, 20 of 50", "Problems", "Partitions",
     ]  # fmt: skip
     ends = kdissect.read(quickstart, table="connections", columns=["closed_by"]).to_arrow()
     still_open = ends["closed_by"].to_pylist().count("capture-end")

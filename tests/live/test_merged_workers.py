@@ -235,7 +235,7 @@ def test_a_worker_that_does_not_answer_gets_silent() -> None:
     reports = Inbox()
     supervisor.ask(False, 0)
     assert [order.kind for order in reports.receive(theirs)] == ["report"]
-    send(theirs, Report(CAPTURES, 0.5, NOTHING, None, None, None, None))
+    send(theirs, Report(CAPTURES, 0.5, NOTHING, None, None, (), None))
     now[0] += 1
     supervisor.listen(0)
     assert supervisor.silent_s == 0.5
@@ -253,7 +253,7 @@ def test_what_one_worker_learns_goes_to_the_others_with_their_next_order() -> No
     supervisor = Supervisor([Worker(number, 0, ours) for number, (ours, _) in enumerate(pairs)])
     learned = Learned({b"i" * 16: "orders"}, {"readers": ("consumer", "range")})
     supervisor.ask(False, 0)
-    send(pairs[1][1], Report(CAPTURES, 0.0, learned, None, None, None, None))
+    send(pairs[1][1], Report(CAPTURES, 0.0, learned, None, None, (), None))
     supervisor.listen(0)
     supervisor.order(FINISH)
     orders = [Inbox().receive(theirs) for _, theirs in pairs]

@@ -106,7 +106,8 @@ def test_json_has_everything_that_a_screen_shows() -> None:
     errors = [{"exchange_id": 1, "name": "NOT_LEADER_OR_FOLLOWER", "is_retriable": True}]
     members = [{"exchange_id": 1, "time": 1, "group_id": "g", "member_id": "m", "event": "join"}]
     batches = {"exchanges": rows, "errors": errors, "members": members,
-               "partitions": [partition(1)]}  # fmt: skip
+               "partitions": [partition(1, high_watermark=7)],
+               "problems": [{"kind": "late", "message": "m", "stage": "live"}]}  # fmt: skip
     given(meters, handed(batches))
     meters.tick(status(1, problems={"late": 2}, shed={"records": 3}))
     snapshot = meters.snapshot(Focus(client="app"))
@@ -116,6 +117,10 @@ def test_json_has_everything_that_a_screen_shows() -> None:
         assert found[name]
     assert found["focus"] == {"api": "", "client": "app", "topic": ""}
     assert (found["problems"], found["shed"]) == ({"late": 2}, {"records": 3})
+    whole = json.loads(json.dumps(json_of(meters.snapshot())))
+    for name in ("connection_rates", "problem_messages", "partitions"):
+        assert whole[name] == [dict(one._asdict()) for one in getattr(meters.snapshot(), name)]
+        assert whole[name]
     missing = set(Snapshot._fields) - {"status"} - set(found)
     assert missing == set()
 

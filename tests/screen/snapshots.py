@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 from kdissect.live.counting.snapshot import (
+    ConnectionRate,
+    CurrentFinding,
     DegradedConnection,
     Failing,
     Focus,
     Grouped,
+    PartitionLag,
+    ProblemMessage,
     Slow,
     Snapshot,
     Timed,
@@ -73,9 +77,27 @@ CONNECTIONS = (
     ),
 )
 GROUPS = (
-    Grouped("billing", 18, 4, 71, "JoinGroup", NOW_NS - S, True),
+    Grouped("billing", 18, 4, 71, "JoinGroup", NOW_NS - S, True, 48_211, 12),
     Grouped("reports", 3, 2, 5, "LeaveGroup", NOW_NS - 31 * S, False),
 )
+PARTITIONS = (
+    PartitionLag("orders", 3, 9_120_441, 412.5, "billing", 9_072_230, 48_211, 2),
+    PartitionLag("orders", 0, 8_004_002, 407.1, "reports", 8_004_002, 0, 2),
+    PartitionLag("payments.dead-letters.retry-5m", 11, 12, 0.2, "", -1, -1, 0),
+)
+RATES = (
+    ConnectionRate(7, "payments", "10.0.0.7:51812", "10.0.0.1:9092", 1210.0, 0.2, 1.5e6, 1.2e4,
+                   88 * MS, NOW_NS - MS),
+    ConnectionRate(11, "", "10.0.0.9:40999", "10.0.0.1:9092", 0.0, 0.0, 0.0, 0.0, -1, 0),
+)  # fmt: skip
+MESSAGES = (
+    ProblemMessage("skipped-bytes", "framing", "skipped 1 448 bytes until the next frame of "
+                   "10.0.0.7:51812 → 10.0.0.1:9092", NOW_NS - 4 * S, 7),
+)  # fmt: skip
+FINDINGS = (
+    CurrentFinding("produce-latency-slow-follower", "problem", "produce requests with acks=all "
+                   "wait 1.8 s for a follower of orders-3", NOW_NS - 95 * S),
+)  # fmt: skip
 SLOWEST = tuple(
     Slow(
         4_200_000 + number,
@@ -128,6 +150,9 @@ SNAPSHOT = Snapshot(
     groups=GROUPS,
     slowest=SLOWEST,
     problems=(),
+    partitions=PARTITIONS,
+    connection_rates=RATES,
+    connections_seen=312,
 )
 TROUBLED = SNAPSHOT._replace(
     status=STANDING._replace(
@@ -136,6 +161,8 @@ TROUBLED = SNAPSHOT._replace(
     is_sampled=True,
     window_s=12.0,
     problems=(("dropped-packets", 3), ("skipped-bytes", 1)),
+    problem_messages=MESSAGES,
+    current_findings=FINDINGS,
 )
 
 
@@ -160,6 +187,15 @@ def hostile() -> Snapshot:
             for row, name in zip(SLOWEST, names, strict=False)
         ),
         problems=tuple((name, 1) for name in names),
+        partitions=tuple(row._replace(topic=name, group=name)
+                         for row in PARTITIONS[:1] for name in names),
+        connection_rates=tuple(
+            row._replace(connection_id=number, client=name, client_address=name)
+            for row in RATES[:1]
+            for number, name in enumerate(names)
+        ),
+        problem_messages=tuple(ProblemMessage(name, "live", name, 0, -1) for name in names),
+        current_findings=tuple(CurrentFinding(name, name, name, NOW_NS) for name in names),
     )  # fmt: skip
 
 

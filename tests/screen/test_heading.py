@@ -53,8 +53,8 @@ def test_on_a_wide_terminal_there_is_more_of_it() -> None:
 def test_abnormal_values_are_red() -> None:
     found = [piece for line in heading_lines(TROUBLED, history(1), MARKS, 120) for piece in line]
     assert [piece.text for piece in found if piece.style == "hot"] == spaced(
-        "0.95 errors/s", "45_300 drops (0.376 %)", "4 problems", "shed 120_000 (level 2)",
-        "buffer 83 %",
+        "0.95 errors/s", "45_300 drops (0.376 %)", "4 problems",
+        "shed 120_000 (level 2)", "buffer 83 %",
     )  # fmt: skip
 
 
@@ -109,6 +109,11 @@ def test_a_history_begins_anew_with_something_else() -> None:
     assert (list(past.rates), list(past.p99s)) == ([], [])
 
 
+def test_findings_are_counted_where_they_are_searched_for() -> None:
+    assert "4 problems  1 finding  shed" in lines(TROUBLED, width=180)[2]
+    assert "finding" not in lines(SNAPSHOT, width=180)[2]
+
+
 def test_own_cost_is_that_between_two_snapshots() -> None:
     past = history(1)
     later = STANDING._replace(now_ns=NOW_NS + 2 * S, cpu_seconds=101.0)
@@ -118,23 +123,25 @@ def test_own_cost_is_that_between_two_snapshots() -> None:
 
 
 def test_tabs_have_whole_names_where_there_is_room() -> None:
-    texts = [plain(tab_line(0, SNAPSHOT, width)[0]) for width in (80, 60, 20)]
+    texts = [plain(tab_line(0, SNAPSHOT, width)[0]) for width in (120, 80, 60, 20)]
     assert texts == [
-        "1 APIs 2 Clients 3 Topics 4 Errors 5 Connections 6 Groups 7 Slowest 8 Problems",
-        "1 APIs 2 Cli 3 Top 4 Err 5 Conn 6 Grp 7 Slow 8 Prob",
-        "1 2 3 4 5 6 7 8",
+        "1 APIs 2 Clients 3 Topics 4 Errors 5 Connections 6 Groups 7 Slowest 8 Problems"
+        " 9 Partitions 0 Findings",
+        "1 APIs 2 Cli 3 Topics 4 Errors 5 Conn 6 Groups 7 Slow 8 Prob 9 Part 0 Find",
+        "1 API 2 Cli 3 Top 4 Err 5 Con 6 Grp 7 Slo 8 Pro 9 Par 0 Fin",
+        "1 2 3 4 5 6 7 8 9 0",
     ]
 
 
 def test_tabs_tell_where_there_is_trouble() -> None:
     styles = [piece.style for piece in tab_line(0, SNAPSHOT, 80)[0][::2]]
-    assert styles == ["tab", "", "", "warm", "warm", "warm", "", "dim"]
+    assert styles == ["tab", "", "", "warm", "warm", "warm", "", "dim", "", "dim"]
     styles = [piece.style for piece in tab_line(6, NOTHING, 80)[0][::2]]
-    assert styles == ["", "", "", "dim", "dim", "", "tab", "dim"]
+    assert styles == ["", "", "", "dim", "dim", "", "tab", "dim", "", "dim"]
 
 
 def test_places_of_tabs_are_where_their_names_are() -> None:
-    line, places = tab_line(0, SNAPSHOT, 80)
+    line, places = tab_line(0, SNAPSHOT, 120)
     found = [plain(line)[place.start : place.stop].strip() for place in places]
     assert found[0] == "1 APIs"
     assert found[7] == "8 Problems"

@@ -161,7 +161,7 @@ def test_less_important_columns_go_first_and_names_are_shortened_last() -> None:
     shown.show(SNAPSHOT.apis, NOW_NS)
     headers = {width: plain(shown.lines(width, 10)[0]).split() for width in (120, 90, 80, 60, 40)}
     assert headers == {
-        120: ["API", "ex/s↓", "err/s", "in/s", "out/s", "p50", "p95", "p99", "max"],
+        120: ["API", "ex/s↓", "err/s", "in/s", "out/s", "p50", "p95", "p99", "max", "history"],
         90: ["API", "ex/s↓", "err/s", "in/s", "out/s", "p50", "p95", "p99"],
         80: ["API", "ex/s↓", "err/s", "in/s", "out/s", "p50", "p99"],
         60: ["API", "ex/s↓", "err/s", "p50", "p99"],

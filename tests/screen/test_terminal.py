@@ -93,7 +93,7 @@ def test_resizing_the_terminal_keeps_everything(troubled: Terminal) -> None:
     troubled.press("5", "Down")
     troubled.wait_for("2 of 2")
     troubled.resize(60, 15)
-    assert "5 Conn" in troubled.wait_for("1 APIs 2 Cli")
+    assert "5 Con" in troubled.wait_for("1 API 2 Cli")
     troubled.resize(160, 40)
     assert "2 of 2" in troubled.wait_for("0-window")
 
@@ -183,3 +183,67 @@ def test_it_ends_with_the_terminal_without_a_signal() -> None:
     finally:
         shown.kill()
         shown.wait()
+
+
+def click(opened: Terminal, x: int, y: int, button: int = 0) -> None:
+    """What a terminal sends for a click, or a turn of the wheel (buttons 64 and 65); from 0."""
+    at = f"\x1b[<{button};{x + 1};{y + 1}"
+    opened.press("-l", f"{at}M{at}m" if button < 64 else f"{at}M")
+
+
+def test_the_mouse_chooses_sorts_opens_and_scrolls() -> None:
+    command = [sys.executable, "-m", "tests.screen.shown", "usual"]
+    with terminal(command, 160, 40) as opened:
+        opened.wait_for("its Clients")
+        assert opened.tmux("display-message", "-p", "#{mouse_sgr_flag}") == "1\n"
+        click(opened, 10, 3)  # on `2 Clients`
+        opened.wait_for("its APIs")
+        click(opened, 2, 6)  # on the second row
+        opened.wait_for("2 of 4")
+        click(opened, 2, 6, 65)
+        opened.wait_for("3 of 4")
+        click(opened, 2, 6, 64)
+        opened.wait_for("2 of 4")
+        click(opened, 2, 4)  # on the first header
+        opened.wait_for("client↑")
+        click(opened, 2, 4)
+        opened.wait_for("client↓")
+        click(opened, 2, 5)
+        opened.wait_for("1 of 4")
+        click(opened, 2, 5)
+        opened.wait_for("all › client rdkafka")
+        opened.press("?")
+        opened.wait_for("kdissect top: keys")
+        opened.press("q", "q")
+        opened.wait_for("ended 0")
+        assert is_clean(opened)
+
+
+def test_a_session_is_recorded_behind_the_screen_and_played_again(tmp_path: Path) -> None:
+    path = tmp_path / "night.jsonl"
+    capture = str(QUICKSTART.relative_to(ROOT))
+    with terminal(top(capture, "--record", str(path), "--findings", "1m", "--window", "1h")) as one:
+        one.wait_for("capture ended")
+        one.press("2")
+        shown = one.wait_for("1 of ")
+        one.press("q")
+        one.wait_for("ended 0")
+    count = len(path.read_bytes().splitlines())
+    assert count > 3
+    with terminal(top(str(path), "--window", "1h"), 120) as again:
+        again.wait_for(f" of {count}")
+        again.press("}")
+        again.wait_for(f"{count} of {count}")
+        again.resize(80, 24)
+        again.press("2")
+        played = again.wait_for("1 of ")
+        again.press("{")
+        again.wait_for(f"PAUSED 1 of {count}")
+        again.press("q")
+        again.wait_for("ended 0")
+    assert table_of(played) == table_of(shown)
+
+
+def table_of(shown: str) -> list[str]:
+    """The lines from the names of the tables on."""
+    return shown.splitlines()[3:]

@@ -168,7 +168,7 @@ def test_back_clears_the_filter_before_the_focus() -> None:
 def test_views_go_round() -> None:
     view_state = Broker().view_state()
     view_state.choose(-1)
-    assert view_state.view.name == "Problems"
+    assert view_state.view.name == "Findings"
     view_state.choose(view_state.number + 1)
     assert view_state.view.name == "APIs"
 

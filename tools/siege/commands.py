@@ -71,7 +71,7 @@ LEFT_OUT = {
     "--user": "of an interface, and gives rights up",
     "--follow": "waits for more without an end: see `peers`",
     "--metrics": "a port that others may have: see `peers`",
-    "--topic-names-from": "log directories of a broker",
+    "--topic-names-from": "log directories of a broker", "--record": "a file that is there once",
     "--otlp": "sends metrics over a network",
     "--webhook": "a port that others may have", "--webhook-allow": "hosts of --webhook",
     "--duration": "the end of a file ends it", "--every": "ends by a signal only",

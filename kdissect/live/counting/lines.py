@@ -122,7 +122,11 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
     `ensure_ascii` stays on.
     """
     status, balance = snapshot.status, snapshot.status.balance
-    lists = ("apis", "clients", "topics", "errors", "connections", "groups", "slowest")
+    lists = (
+        "apis", "clients", "topics", "errors", "connections", "groups", "slowest", "partitions",
+        "connection_rates", "problem_messages",
+    )  # fmt: skip
+    findings = snapshot.current_findings
     return {
         "time_ns": status.now_ns,
         "window_s": snapshot.window_s,
@@ -136,6 +140,7 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "late": snapshot.late,
         "clients_seen": snapshot.clients_seen,
         "topics_seen": snapshot.topics_seen,
+        "connections_seen": snapshot.connections_seen,
         "problems": dict(snapshot.problems),
         "mid_streams": status.mid_streams,
         "packets": balance.packets,
@@ -155,4 +160,5 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "shed": dict(status.shed),
         "memory": status.memory,
         "cpu_seconds": status.cpu_seconds,
+        "current_findings": None if findings is None else [one._asdict() for one in findings],
     }

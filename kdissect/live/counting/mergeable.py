@@ -8,9 +8,25 @@ import numpy as np
 from kdissect.analysis.tally import Tally, bin_count, chosen, merged
 from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.degraded_connections import need
+from kdissect.live.counting.lag import merge_positions
 from kdissect.live.counting.latency_groups import timed, whole_of
+from kdissect.live.counting.merged_buckets import EVERYTHING
+from kdissect.live.counting.partition_lags import (
+    OffsetState,
+    merge_rates,
+    partition_lags,
+    with_lags,
+)
+from kdissect.live.counting.problem_messages import join_messages
 from kdissect.live.counting.slowest import LISTED as LISTED_SLOWEST
-from kdissect.live.counting.snapshot import LISTED, DegradedConnection, Failing, Grouped, Snapshot
+from kdissect.live.counting.snapshot import (
+    LISTED,
+    ConnectionRate,
+    DegradedConnection,
+    Failing,
+    Grouped,
+    Snapshot,
+)
 from kdissect.live.listener import Status
 
 
@@ -22,12 +38,13 @@ class NamedTally(NamedTuple):
 
 
 class MergeableSnapshot(NamedTuple):
-    """A snapshot without a focus, and the tallies that its percentiles are of."""
+    """A snapshot, the tallies that its percentiles are of, and the offsets that lag is of."""
 
     snapshot: Snapshot
     apis: NamedTally
     clients: NamedTally
     topics: NamedTally
+    offsets: OffsetState = OffsetState()
 
 
 def named(tally: Tally, names: KnownNames) -> NamedTally:
@@ -52,6 +69,12 @@ def merge(parts: Sequence[MergeableSnapshot], status: Status) -> Snapshot:
         key=lambda one: one.wait_ns - one.latency_ns,
     )
     problems = sorted(status.problems.items(), key=lambda item: -item[1])
+    offsets = OffsetState(
+        merge_positions(part.offsets.positions for part in parts),
+        merge_rates(part.offsets.rates for part in parts),
+    )
+    groups = join_groups(one for shot in shots for one in shot.groups)
+    is_focused = bool(first.focus.api or first.focus.client)
     return first._replace(
         status=status,
         window_s=seconds,
@@ -63,13 +86,17 @@ def merge(parts: Sequence[MergeableSnapshot], status: Status) -> Snapshot:
         topics=timed(topics.tally, topics.names, seconds),
         errors=join_errors(one for shot in shots for one in shot.errors),
         connections=join_connections(one for shot in shots for one in shot.connections),
-        groups=join_groups(one for shot in shots for one in shot.groups),
+        groups=with_lags(groups, offsets.positions, is_alone=first.focus != EVERYTHING),
         slowest=tuple(slowest[:LISTED_SLOWEST]),
         problems=tuple(problems),
         waiting=sum(shot.waiting for shot in shots),
         late=sum(shot.late for shot in shots),
         clients_seen=len(clients.tally.key),
         topics_seen=len(topics.tally.key),
+        partitions=() if is_focused else partition_lags(offsets, first.focus.topic),
+        connection_rates=join_rates(one for shot in shots for one in shot.connection_rates),
+        connections_seen=sum(shot.connections_seen for shot in shots),
+        problem_messages=join_messages(one for shot in shots for one in shot.problem_messages),
     )
 
 
@@ -109,6 +136,14 @@ def join_connections(connections: Iterable[DegradedConnection]) -> tuple[Degrade
     """The worst of the connections, each of which is of one worker."""
     order = sorted(connections, key=lambda one: need(one, one.waiting_ns >= 0), reverse=True)
     return tuple(order[:LISTED])
+
+
+def join_rates(rates: Iterable[ConnectionRate]) -> tuple[ConnectionRate, ...]:
+    """The first by exchanges and by bytes; each connection is of one worker."""
+    every = list(rates)
+    by_count = sorted(every, key=lambda one: -one.rate)[:LISTED]
+    by_bytes = sorted(every, key=lambda one: -one.bytes_to_broker - one.bytes_to_client)[:LISTED]
+    return tuple(dict.fromkeys([*by_count, *by_bytes]))
 
 
 def join_groups(groups: Iterable[Grouped]) -> tuple[Grouped, ...]:

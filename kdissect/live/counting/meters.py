@@ -16,13 +16,22 @@ from kdissect.capture.packet import SECOND_NS
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.bucket_builder import TABLES, Gathering
+from kdissect.live.counting.connection_rates import connection_rates
 from kdissect.live.counting.consumer_groups import grouping
 from kdissect.live.counting.degraded_connections import degraded, is_late
 from kdissect.live.counting.error_groups import failing
+from kdissect.live.counting.lag import OffsetCounts
 from kdissect.live.counting.latency_groups import timed, whole_of
 from kdissect.live.counting.mergeable import MergeableSnapshot, named
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.partial_aggregates import PartialAggregates
+from kdissect.live.counting.partition_lags import (
+    EndRates,
+    OffsetState,
+    partition_lags,
+    with_lags,
+)
+from kdissect.live.counting.problem_messages import ProblemMessages
 from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Focus, Snapshot, scaled
 from kdissect.live.counting.time_buckets import Vocabulary
@@ -43,7 +52,7 @@ class Meters(Listener):
     time; all other methods belong to the watcher's thread.
     """
 
-    tables = TABLES
+    tables = TABLES | {"problems"}
 
     def __init__(self, window_s: float = 60, kept_rows: int = 300_000) -> None:
         self._window = Window(round(window_s * SECOND_NS), kept_rows)
@@ -52,6 +61,11 @@ class Meters(Listener):
         self._waiting = Waiting({}, {})
         self._status = BEFORE
         self._folds = PartialAggregates()
+        self._offsets = OffsetCounts()
+        self._end_rates = EndRates()
+        self._offset_state = OffsetState()
+        self._messages = ProblemMessages()
+        self._last_messages = self._messages.now()
         # One in so many connections is captured: snapshots are scaled by that.
         self.share = 1
         self._lock = threading.Lock()
@@ -62,7 +76,11 @@ class Meters(Listener):
         self._waiting = Waiting(self._states, watcher.names)
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
+        if table == "problems":
+            self._messages.take(batch)
+            return
         self._gathering.take(table, batch)
+        self._offsets.take(table, batch)
 
     def tick(self, status: Status) -> None:
         self._waiting.look(status.now_ns)
@@ -88,17 +106,18 @@ class Meters(Listener):
         self._taken = taken
         return taken
 
-    def mergeable(self) -> MergeableSnapshot:
+    def mergeable(self, focus: Focus = EVERYTHING) -> MergeableSnapshot:
         """Figures up to the last tick, to be merged with those of other workers."""
         with self._lock:
             buckets = self._window.buckets
             names = Vocabulary(*(each.now() for each in self._window.names))
-        fold = self._folds.of(MergedBuckets(buckets, names))
+        fold = self._folds.of(MergedBuckets(buckets, names, focus))
         return MergeableSnapshot(
-            self.snapshot(),
+            self.snapshot(focus),
             named(fold.apis, names.apis),
             named(fold.clients, names.clients),
             named(fold.topics, names.topics),
+            self._offset_state,
         )
 
     def _snapshot(self, focus: Focus) -> Snapshot:
@@ -107,11 +126,15 @@ class Meters(Listener):
             names = Vocabulary(*(each.now() for each in self._window.names))
             status, is_sampled = self._status, self._window.is_sampled
             seconds = self._window.seconds
+            offsets, messages = self._offset_state, self._last_messages
         merged = MergedBuckets(buckets, names, focus)
         fold = self._folds.of(merged)
         addresses = Addresses(self._states, merged.connections(), names.addresses)
         waiting, now = self._waiting, status.now_ns
         problems = sorted(status.problems.items(), key=lambda item: -item[1])
+        groups = grouping(merged, waiting.late, now)
+        is_focused = bool(focus.api or focus.client)
+        rates, connections_seen = connection_rates(merged, self._states, addresses, seconds)
         return Snapshot(
             status,
             focus,
@@ -124,13 +147,17 @@ class Meters(Listener):
             timed(fold.topics, names.topics.texts, seconds),
             failing(merged, seconds),
             degraded(merged, waiting, addresses, focus, now),
-            grouping(merged, waiting.late, now),
+            with_lags(groups, offsets.positions, is_alone=focus != EVERYTHING),
             slowest(merged, fold.slowest, addresses),
             tuple(problems),
             waiting.count,
             sum(is_late(one, focus, now) for one in waiting.late.values()),
             len(fold.clients.key),
             len(fold.topics.key),
+            partitions=() if is_focused else partition_lags(offsets, focus.topic),
+            connection_rates=rates,
+            connections_seen=connections_seen,
+            problem_messages=messages,
         )
 
     def _close_bucket(self, status: Status) -> None:
@@ -142,8 +169,13 @@ class Meters(Listener):
         packets = status.balance.packets - self._status.balance.packets
         made = self._gathering.take_bucket(begin, status.now_ns, packets)
         self._waiting.grace.add(made.exchanges, self._gathering.names.apis)
+        self._offsets.take_groups()
+        positions = self._offsets.tick(status.now_ns)
+        offset_state = OffsetState(positions, self._end_rates.of(positions, status.now_ns))
         with self._lock:
             self._window.add(made)
             if self._window.forget_names():
                 self._gathering.names = self._window.names
+            self._offset_state = offset_state
+            self._last_messages = self._messages.now()
             self._status = status

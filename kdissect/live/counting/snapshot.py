@@ -72,7 +72,11 @@ class DegradedConnection(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """A consumer group with membership events: joins, syncs, leaves, failed heartbeats."""
+    """A consumer group with membership events: joins, syncs, leaves, failed heartbeats.
+
+    `lag` is the number of records that it has not committed, of `lag_partitions` whose end is
+    known; -1 without any. A group that only commits has no events.
+    """
 
     group_id: str
     events: int
@@ -81,6 +85,59 @@ class Grouped(NamedTuple):
     last_event: str
     last_ns: int
     is_rebalancing: bool
+    lag: int = -1
+    lag_partitions: int = 0
+
+
+class PartitionLag(NamedTuple):
+    """A partition: its `end`, the next offset, and the records added per second.
+
+    Of the `groups` that have committed there, `group` is furthest behind: its offset `committed`,
+    and `lag`, both -1 without one.
+    """
+
+    topic: str
+    partition: int
+    end: int
+    rate: float
+    group: str
+    committed: int
+    lag: int
+    groups: int
+
+
+class ConnectionRate(NamedTuple):
+    """A connection: its exchanges of the window. `max_ns` is -1, `last_ns` 0, without any."""
+
+    connection_id: int
+    client: str
+    client_address: str
+    broker_address: str
+    rate: float
+    errors: float
+    bytes_to_broker: float
+    bytes_to_client: float
+    max_ns: int
+    last_ns: int
+
+
+class ProblemMessage(NamedTuple):
+    """The last problem of a kind; `time_ns` is 0, `connection_id` -1, if it has none."""
+
+    kind: str
+    stage: str
+    message: str
+    time_ns: int
+    connection_id: int
+
+
+class CurrentFinding(NamedTuple):
+    """A finding that has begun and is not over."""
+
+    id: str
+    severity: str
+    text: str
+    since_ns: int
 
 
 class Slow(NamedTuple):
@@ -109,6 +166,8 @@ class Snapshot(NamedTuple):
     `waiting` requests have no response now, independent of the focus; on `late` connections the
     oldest is overdue. Of one in `connections_share` connections: rates, bytes, errors, `waiting`
     and `late` are multiplied by that, other values are those of the connections that were captured.
+    `partitions` have the first by lag and by rate. `connection_rates` are all connections, up to
+    the limit, of `connections_seen`. `current_findings` is None where findings are not searched.
     """
 
     status: Status
@@ -130,6 +189,11 @@ class Snapshot(NamedTuple):
     clients_seen: int = 0
     topics_seen: int = 0
     connections_share: int = 1
+    partitions: tuple[PartitionLag, ...] = ()
+    connection_rates: tuple[ConnectionRate, ...] = ()
+    connections_seen: int = 0
+    problem_messages: tuple[ProblemMessage, ...] = ()
+    current_findings: tuple[CurrentFinding, ...] | None = None
 
 
 def scaled(snapshot: Snapshot, share: int) -> Snapshot:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kdissect.live.counting.mergeable import MergeableSnapshot
 from kdissect.live.counting.samples import Samples
+from kdissect.live.counting.snapshot import Focus
 from kdissect.live.listener import Status
 
 # Kinds of orders: only the first has an answer.
@@ -63,13 +64,18 @@ class Window(Protocol):
 
 
 class Order(NamedTuple):
-    """An order to a worker, with facts that others have learned; see `Window`."""
+    """An order to a worker, with facts that others have learned; see `Window`.
+
+    If it `wants_snapshot`, one for each of `foci`, of the last `window_s` seconds unless that is 0.
+    """
 
     kind: str
     learned: Learned = NOTHING
     wants_snapshot: bool = False
     since_ns: int = 0
     wants_window: bool = False
+    foci: tuple[Focus, ...] = (Focus(),)
+    window_s: float = 0.0
 
 
 class Written(NamedTuple):
@@ -91,7 +97,7 @@ class Report(NamedTuple):
     learned: Learned
     status: Status | None
     samples: Samples | None
-    snapshot: MergeableSnapshot | None
+    snapshots: tuple[MergeableSnapshot, ...]
     written: Written | None
     window_begin_ns: int = 0
     window: WindowPart | None = None

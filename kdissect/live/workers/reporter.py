@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.snapshot import Focus
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.workers.forking import Seat
 from kdissect.live.workers.messages import (
@@ -138,21 +139,23 @@ class Reporter(Listener):
             phase = self._phase
             if self._window is not None:
                 self._window.ask(order.since_ns, order.wants_window)
-            send(self._pipe, self._report(phase, order.wants_snapshot))
+            if self._meters is not None and order.window_s:
+                self._meters.set_window(order.window_s)
+            send(self._pipe, self._report(phase, order.foci if order.wants_snapshot else ()))
             if phase == IS_DONE:
                 self._is_told.set()
 
-    def _report(self, phase: int, wants_snapshot: bool) -> Report:
+    def _report(self, phase: int, foci: tuple[Focus, ...]) -> Report:
         with self._lock:
             news, self._news = self._news, Learned({}, {})
-        meters = self._meters if wants_snapshot else None
+        meters = self._meters
         return Report(
             phase,
             time.monotonic() - self._alive_s,
             news,
             self._status,
             None if self._metrics is None else self._metrics.samples(),
-            None if meters is None else meters.mergeable(),
+            () if meters is None else tuple(meters.mergeable(focus) for focus in foci),
             self._written,
             0 if self._window is None else self._window.begin_ns,
             None if self._window is None else self._window.take_encoded(),

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kdissect.live.counting.snapshot import Focus
 from kdissect.live.workers.forking import Worker
 from kdissect.live.workers.messages import (
     BEGINS,
@@ -22,7 +23,7 @@ from kdissect.live.workers.messages import (
     send,
 )
 
-FIRST: Final = Report(BEGINS, 0.0, NOTHING, None, None, None, None)
+FIRST: Final = Report(BEGINS, 0.0, NOTHING, None, None, (), None)
 EXIT_S: Final = 10.0  # for a process to end that has closed its socket
 POLL_S: Final = 0.02
 
@@ -32,6 +33,7 @@ class Supervisor:
 
     What one worker learned is passed on to the others with their next order. With the next question
     they are asked for their windows if `wants_windows` is set; `windows` are those that came.
+    Snapshots are of the `foci`, and of the last `window_s` seconds unless that is 0.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class Supervisor:
         self.lost: dict[int, str] = {}
         self.wants_windows = False
         self.windows: deque[tuple[int, WindowPart]] = deque()
+        self.foci: tuple[Focus, ...] = (Focus(),)
+        self.window_s = 0.0
         self._clock = clock
         self._reported_s = [clock() for _ in workers]
         self._inboxes = [Inbox() for _ in workers]
@@ -126,8 +130,8 @@ class Supervisor:
             if report.window is not None:
                 self.windows.append((worker.number, report.window))
                 report = report._replace(window=None)
-            if report.snapshot is None:
-                report = report._replace(snapshot=self.reports[worker.number].snapshot)
+            if not report.snapshots:
+                report = report._replace(snapshots=self.reports[worker.number].snapshots)
             self.reports[worker.number] = report
             self._reported_s[worker.number] = self._clock()
             for other in self._there():
@@ -142,7 +146,10 @@ class Supervisor:
         # The shortest window is that of all.
         since_ns = max(one.window_begin_ns for one in self.reports)
         try:
-            send(worker.pipe, Order(kind, news, wants_snapshot, since_ns, wants_window))
+            order = Order(
+                kind, news, wants_snapshot, since_ns, wants_window, self.foci, self.window_s
+            )
+            send(worker.pipe, order)
         except TimeoutError:
             worker.kill()
             self._lose(worker, "did not answer, and was killed")
