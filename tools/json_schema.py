@@ -108,6 +108,7 @@ def documents_by_command() -> dict[str, dict[str, Any]]:
             },
         },
         "dataset expire": tried("files", "size"),
+        "dataset ingest": counts("rotations", "size", "rows", "taps"),
         "dataset compact": tried("files", "size", "made"),
         "dataset forget": tried("rows", "files", "taps", "removed", "size"),
         "spark rollup": counts("made", "removed", "files", "size"),

@@ -28,7 +28,6 @@ from kdissect.capture.blocks import (
     read_options,
     read_secrets,
 )
-from kdissect.capture.files import Capture
 from kdissect.capture.format_context import PcapLayout
 from kdissect.capture.interfaces import IF_TSOFFSET, IF_TSRESOL
 from kdissect.capture.packet import SECOND_NS, Packet
@@ -66,6 +65,17 @@ class Copier(Protocol):
     def finish(self) -> None: ...
 
 
+class Blocks(Protocol):
+    """What a pcapng file is written from: an open capture."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def layout(self, capture: int) -> PcapLayout | None: ...
+
+    def take_blocks(self, capture: int) -> list[Block]: ...
+
+
 class _Origin:
     """State of one input file."""
 
@@ -83,7 +93,7 @@ class PcapngCopier:
     """Writes pcapng; with `with_secrets`, the keys of TLS sessions are written too."""
 
     def __init__(
-        self, file: IO[bytes], capture: Capture, comment: str, program: str, with_secrets: bool
+        self, file: IO[bytes], capture: Blocks, comment: str, program: str, with_secrets: bool
     ) -> None:
         self._file = file
         self._capture = capture

@@ -1,4 +1,4 @@
-"""``kdissect dataset``: maintain a dataset, without Spark; see docs/dataset.md."""
+"""``kdissect dataset``: fill and maintain a dataset, without Spark; see docs/dataset.md."""
 
 from dataclasses import asdict
 from typing import Final
@@ -24,13 +24,14 @@ TARGET: Final = "128M"
     short_help="Maintain a dataset: check, compact, delete a client's rows.",
     epilog=options.examples(
         "kdissect dataset check /data/kafka",
+        "kdissect dataset ingest /captures/live -o /data/kafka --name broker-1",
         "kdissect dataset compact /data/kafka",
         "kdissect dataset expire /data/kafka --older-than 30d --dry-run",
         "kdissect dataset forget /data/kafka --client billing --dry-run",
     ),
 )
 def command() -> None:
-    """Maintain a dataset that `kdissect spark` has written.
+    """Bring live captures into a dataset, and maintain what `kdissect spark` has written.
 
     Needs no Spark, but the extra "datasets": docs/dataset.md.
     """
@@ -99,6 +100,44 @@ def expire(dataset: str, age_ns: int, dry_run: bool, is_json: bool) -> int:
         return ANSWERED
     done = "would be removed" if dry_run else "removed"
     click.echo(f"{human.counted(found.files, 'file')} of {human.size(found.size)} {done}")
+    return ANSWERED
+
+
+@command.command(
+    "ingest",
+    cls=Command,
+    short_help="Bring directories of live captures into a dataset.",
+    epilog=options.examples(
+        "kdissect dataset ingest /captures/live -o /data/kafka --name broker-1",
+        "kdissect dataset ingest /mnt/broker-*/live -o /data/kafka --tap 'broker-[0-9]+'",
+    ),
+)
+@click.argument("directories", metavar="LIVE_DIR...", nargs=-1, required=True)
+@click.option("-o", "--output", "dataset", required=True, metavar="DATASET", help="The dataset.")
+@click.option("--name", metavar="NAME", help="Name of the tap; default: that of its directory.")
+@click.option(
+    "--tap",
+    metavar="PATTERN",
+    help="Regular expression that finds the name of the tap in the path of a directory.",
+)
+@options.JSON_RESULT
+def ingest(
+    directories: tuple[str, ...], dataset: str, name: str | None, tap: str | None, is_json: bool
+) -> int:
+    """Bring what `kdissect live -o LIVE_DIR` has written into DATASET: each rotation once.
+
+    Call it again when there are more rotations; also while the capture goes on. Needs no Spark.
+    """
+    from kdissect.dataset.live_rotations import ingest as ingested
+
+    found = ingested(directories, dataset, name=name, tap=tap)
+    if is_json:
+        print_document(asdict(found))
+        return ANSWERED
+    click.echo(
+        f"{human.counted(found.rotations, 'rotation')} of {human.size(found.size)}, "
+        f"{human.counted(found.rows, 'row')}, {human.counted(found.taps, 'tap')}"
+    )
     return ANSWERED
 
 

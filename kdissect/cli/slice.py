@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kdissect.cli import options
+from kdissect.cli.anonymizing import anonymizing
 from kdissect.cli.documents import print_document
 from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import explain_empty
@@ -20,7 +21,7 @@ from kdissect.text.human import counted, counted_of
 
 if TYPE_CHECKING:
     from kdissect.slicing.rewriting import Rewriter
-    from kdissect.slicing.slices import Selection
+    from kdissect.slicing.slices import Anonymized, Selection
 
 STDOUT: Final = "-"
 FORMATS: Final = ("pcapng", "pcap")
@@ -69,6 +70,7 @@ FORMATS: Final = ("pcapng", "pcap")
 @click.option(
     "--redact", is_flag=True, help="Mask credentials in the packets; reports what it could not."
 )
+@anonymizing("slice")
 @click.option("--json", "is_json", is_flag=True, help="Report the counts as a JSON document.")
 @options.force
 @options.sharing
@@ -83,6 +85,7 @@ def command(
     after: int | None,
     context: int | None,
     redact: bool,
+    anonymize: bool | bytes,
     is_json: bool,
     force: bool,
     jobs: int,
@@ -96,15 +99,18 @@ def command(
     only: everything that Wireshark and kdissect need to decode them. TLS, and exchanges not whole
     in the capture, come with their whole connection. --before, --after and --context are about the
     same connections. In pcapng each packet has a comment that says which frame of which file it
-    was. Docs: export.md.
+    was. With --anonymize, names and addresses are the pseudonyms that table and dissect give, and
+    records have no payload. Docs: export.md.
     """
     from kdissect.slicing.ranges import Around
-    from kdissect.slicing.slices import PCAPNG, SUFFIXES, copy, select
+    from kdissect.slicing.slices import PCAPNG, SUFFIXES, anonymized, copy, select
+    from kdissect.tables.pseudonyms import pseudonyms_for
 
     if context is not None and (before is not None or after is not None):
         raise click.UsageError("--context sets --before and --after: use either")
     if is_json and path == STDOUT:
         raise click.UsageError("stdout is either for the capture or for --json: use -o FILE")
+    names = pseudonyms_for(anonymize, (), False)
     target = None if path == STDOUT else Path(path)
     if target is None and sys.stdout.isatty():
         raise click.UsageError("a capture is not for a terminal: use -o FILE")
@@ -123,13 +129,16 @@ def command(
                 print_document(counts(selection))
             return ANSWERED
         with destination(target, force, is_secret=True) as file:
-            rewriter = copy(selection, file, format_, redacts=redact)
+            if names is None:
+                lines = redaction_lines(copy(selection, file, format_, redacts=redact))
+            else:
+                lines = anonymity_lines(anonymized(selection, file, format_, names))
     if is_json:
         print_document(counts(selection))
     packets = counted_of(selection.packets, selection.balance.packets, "packet")
     exchanges = counted_of(selection.exchanges, selection.balance.exchanges, "exchange")
     click.echo(f"selected {packets}, {exchanges}", err=True)
-    for line in redaction_lines(rewriter):
+    for line in lines:
         click.echo(line, err=True)
     return ANSWERED
 
@@ -158,3 +167,19 @@ def redaction_lines(rewriter: "Rewriter | None") -> Iterator[str]:
         yield f"{packets} of TLS cannot be redacted; the keys of TLS are not written"
     if rewriter.left_out:
         yield f"{counted(rewriter.left_out, 'fragment')} of IP packets cannot be redacted: left out"
+
+
+def anonymity_lines(made: "Anonymized") -> Iterator[str]:
+    """What an anonymized slice has not."""
+    yield "names and addresses are pseudonyms; records have no payload, logins no credentials"
+    if made.zeroed:
+        frames = counted(made.zeroed, "frame")
+        yield f"{frames} that could not be read in full: zeros behind the header"
+    if made.emptied:
+        batches = counted(made.emptied, "compressed batch")
+        yield f"{batches} that could not be compressed to the same size: zeros, no records"
+    if made.tls_packets:
+        yield f"{counted(made.tls_packets, 'packet')} of TLS: without payload"
+    if made.unknown_packets:
+        packets = counted(made.unknown_packets, "packet")
+        yield f"{packets} of connections without Kafka, or with that before 0.8: without payload"

@@ -25,6 +25,7 @@ from pyarrow import parquet
 
 from kdissect.dataset.delta_actions import opened_file
 from kdissect.dataset.entries import Contents, FileEntry, TapEntry
+from kdissect.dataset.live_rotations import LIVE
 from kdissect.dataset.maintenance import left, remove_all, sizes_of, unneeded
 from kdissect.dataset.rewriting import Rewriting, adopt, rows_of
 from kdissect.dataset.runs import Dataset, contents_in
@@ -231,8 +232,8 @@ def ids_of(column: pa.ChunkedArray) -> Ints:
 
 def has_state_of(opened: Dataset, tap: TapEntry, chosen: Chosen, name: str) -> bool:
     """Return whether the state of a tap has data of a chosen connection, or the name."""
-    if not tap.state:
-        return False
+    if not tap.state or tap.chain.startswith(LIVE):
+        return False  # the state of a live capture's tap has counts only
     if name.encode() in state_of(opened, tap.state):
         return True
     for file in tap.files:

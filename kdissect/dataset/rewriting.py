@@ -53,7 +53,7 @@ class Rewriting:
         )
         self.replaced.update({one.path: one for one in files})
         made = replace(files[0], path=str(directory / name))
-        with self._place(made.path) as path:
+        with file_place(self.dataset, made.path) as path:
             file = ParquetFile(path, schema_of(made.table), mode=self._mode())
             try:
                 for one in files:
@@ -93,19 +93,20 @@ class Rewriting:
     def _mode(self) -> int:
         return SECRET if self.dataset.contents.options.get("payload") else PUBLIC
 
-    @contextmanager
-    def _place(self, name: str) -> Iterator[Path]:
-        """Where a file is written; in a store it is then at its final place."""
-        if not self.dataset.is_remote:
-            path = Path(self.dataset.run_directory, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            yield path
-            return
-        with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
-            path = Path(directory, "rows.parquet")
-            yield path
-            if path.exists():
-                upload(path, joined(self.dataset.directory, name))
+
+@contextmanager
+def file_place(dataset: Dataset, name: str) -> Iterator[Path]:
+    """Where a file of a run is written; in a store it is then at its final place."""
+    if not dataset.is_remote:
+        path = Path(dataset.run_directory, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
+        path = Path(directory, "rows.parquet")
+        yield path
+        if path.exists():
+            upload(path, joined(dataset.directory, name))
 
 
 def rows_of(

@@ -13,7 +13,7 @@ A position of a stream and the sequence number of its TCP segments differ by a c
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.capture.packet import Packet
@@ -46,8 +46,18 @@ MASKED: Final = 1
 ZEROED: Final = 2
 
 
+class Replacement(Protocol):
+    """Bytes from stream position `start` on that are written in place of those of the capture."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+
 class Patch(NamedTuple):
-    """Replacement bytes from stream position `start` on."""
+    """A replacement in memory."""
 
     start: int
     data: bytes
@@ -59,7 +69,7 @@ class Kept(NamedTuple):
     start: int
     end: int
     kind: int = WHOLE
-    patches: tuple[Patch, ...] = ()
+    patches: tuple[Replacement, ...] = ()
 
 
 class Stream:
@@ -69,6 +79,8 @@ class Stream:
         self.connection_id = connection_id
         self.base = base
         self.is_tls = False
+        # Of an anonymized slice: its packets are written without payload.
+        self.is_dropped = False
         self.by_position: dict[int, Kept] = {}
         self.kept: list[Kept] = []
 
@@ -87,16 +99,28 @@ class Plan:
 
 def make_plan(sources: Sequence[Source], reading: dict[str, Any]) -> Plan:
     """Dissect the captures once more, without TLS keys."""
+    return planned(Planner(dissector_of(reading)), sources)
+
+
+def dissector_of(reading: dict[str, Any]) -> Dissector:
+    """A dissector without TLS keys that keeps frames."""
     options = Options(**{**reading, "keylog": (), "tables": (), "progress": None})
-    planner = _Planner(make_dissector(options, collects=True, keeps_frames=True, keys=KeyLog()))
+    return make_dissector(options, collects=True, keeps_frames=True, keys=KeyLog())
+
+
+def planned(planner: "Planner", sources: Sequence[Source]) -> Plan:
+    """The plan of captures."""
     with open_captures(sources) as capture:
         for packets in capture:
             planner.feed(packets)
     return planner.finish()
 
 
-class _Planner:
-    """Drives the stages of a dissector itself, as it needs every frame."""
+class Planner:
+    """Makes a plan: call `feed` with all packets in order, then `finish`.
+
+    Drives the stages of a dissector itself, as it needs every frame.
+    """
 
     def __init__(self, dissector: Dissector) -> None:
         self.plan = Plan()
@@ -190,7 +214,7 @@ class _Planner:
         for exchange in self.exchanges.feed(frame):
             self.exchange(exchange)
 
-    def keep(self, frame: Frame, size: int, kind: int, patches: tuple[Patch, ...]) -> None:
+    def keep(self, frame: Frame, size: int, kind: int, patches: tuple[Replacement, ...]) -> None:
         """Keep the size field of a frame and the following `size` bytes, except for patches."""
         stream = self.streams.get((int(frame.connection.id), int(frame.direction)))
         if stream is not None:
@@ -260,11 +284,16 @@ def proxy_size(data: bytes) -> int:
     return 0
 
 
+def is_plain(kept: Kept) -> bool:
+    """Whether it is kept as captured."""
+    return kept.kind == WHOLE and not kept.patches
+
+
 def merged(kept: Iterable[Kept]) -> Iterator[Kept]:
     """Merge neighbours that are kept whole."""
     before: Kept | None = None
     for one in kept:
-        if before is not None and before.end == one.start and before.kind == one.kind == WHOLE:
+        if before is not None and before.end == one.start and is_plain(before) and is_plain(one):
             before = Kept(before.start, one.end)
             continue
         if before is not None:

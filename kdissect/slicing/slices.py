@@ -17,13 +17,17 @@ from kdissect.capture.files import Source, is_pipe, listed, open_captures
 from kdissect.capture.packet_writer import Copier, PcapCopier, PcapngCopier
 from kdissect.errors import InvalidArgument, OutputExists
 from kdissect.pipeline import Balance
+from kdissect.slicing.anonymous_plan import make_anonymous_plan, spooled
 from kdissect.slicing.packet_selection import Marking, Marks
 from kdissect.slicing.ranges import ASKED, NEEDED, Around, Ranges, find_ranges
+from kdissect.slicing.rebuilding import Rebuilder, anonymous_copier, write_all
 from kdissect.slicing.redacting import make_plan
+from kdissect.slicing.renaming import Renaming
 from kdissect.slicing.rewriting import Rewriter
 from kdissect.sql.conditions import check_condition
 from kdissect.system.confined import SECRET, replacing
 from kdissect.system.version import __version__
+from kdissect.tables.pseudonyms import Pseudonyms, pseudonyms_for
 
 PCAPNG: Final = "pcapng"
 PCAP: Final = "pcap"
@@ -51,6 +55,19 @@ class Selection(NamedTuple):
         return self.ranges.exchanges
 
 
+class Anonymized(NamedTuple):
+    """What could not be anonymized, and is therefore not there.
+
+    `zeroed` frames have zeros behind their header; packets of TLS and of connections without Kafka
+    have no payload; `emptied` compressed batches have zeros in place of their records.
+    """
+
+    zeroed: int
+    tls_packets: int
+    unknown_packets: int
+    emptied: int
+
+
 def write_slice(
     source: Source | Sequence[Source],
     path: str | Path,
@@ -61,6 +78,7 @@ def write_slice(
     after_ns: int = 0,
     force: bool = False,
     redacts: bool = False,
+    anonymize: bool | bytes = False,
     jobs: int = 0,
     **reading: Any,
 ) -> Selection:
@@ -71,16 +89,23 @@ def write_slice(
     same connections within the given times before and after. `reading` are keywords of `Options`.
     Without a matching exchange no file is written: check `packets`. Only the owner may read the
     file: packets have logins and payload; with `redacts` credentials are masked (see `redacting`).
-    Raises OutputError for an existing file, unless `force`.
+    `anonymize`, True or a key of 16 bytes or more, has pseudonyms for names and addresses, and no
+    payload of records (see `anonymous_plan`). Raises OutputError for an existing file, unless
+    `force`.
     """
     path = Path(path)
+    names = pseudonyms_for(anonymize, (), False)
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; force overwrites it")
     around = Around(before_ns, after_ns, connections)
     selection = select(source, where, around, jobs, reading)
     if selection.packets:
         with replacing(path, SECRET) as file:
-            copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG), redacts=redacts)
+            format_ = SUFFIXES.get(path.suffix, PCAPNG)
+            if names is None:
+                copy(selection, file, format_, redacts=redacts)
+            else:
+                anonymized(selection, file, format_, names)
     return selection
 
 
@@ -145,6 +170,30 @@ def copy(
             copier.pass_over({packet.capture: packet.number for packet in packets})
         copier.finish()
     return rewriter
+
+
+def anonymized(
+    selection: Selection, file: IO[bytes], format_: str, names: Pseudonyms
+) -> Anonymized:
+    """Write the packets with pseudonyms, without payload of records; reads the captures twice."""
+    with spooled() as spool:
+        renaming = Renaming(names)
+        sources, chosen = selection.sources, selection.ranges.times
+        plan = make_anonymous_plan(sources, selection.reading, chosen, renaming, spool)
+        rebuilder = Rebuilder(plan, names.cipher, selection.marks)
+        with open_captures(sources) as capture:
+            copier = anonymous_copier(file, len(capture.names), format_ == PCAPNG)
+            for packets in capture:
+                for packet in packets:
+                    write_all(copier, rebuilder.packets(packet))
+            write_all(copier, rebuilder.finish())
+            copier.finish()
+    return Anonymized(
+        rebuilder.zeroed,
+        rebuilder.tls_packets,
+        rebuilder.unknown_packets,
+        renaming.records.emptied,
+    )
 
 
 def files_of(source: Source | Sequence[Source]) -> list[Source]:

@@ -21,7 +21,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 # Commands whose documents need Spark, or a dataset; tests/spark and tests/dataset have theirs.
 ON_SPARK = (
     "spark dissect", "spark stream", "spark rollup", "dataset check", "dataset expire",
-    "dataset compact", "dataset forget",
+    "dataset compact", "dataset forget", "dataset ingest",
 )  # fmt: skip
 
 

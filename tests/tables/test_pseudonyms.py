@@ -2,10 +2,14 @@
 
 import json
 import re
+from base64 import urlsafe_b64decode
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kdissect
 from kdissect.cli.program import run
@@ -23,6 +27,7 @@ from kdissect.tables.pseudonyms import (
     Pseudonyms,
 )
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
+from kdissect.text.pseudonyms import LETTERS
 from tests.report.test_numbers import CAPTURES, data_of
 
 SECRET = (
@@ -34,6 +39,7 @@ SECRET = (
     "sasl_user",
     "member_id",
 )
+KEY = b"a key of the tests"
 OF_BROKERS = re.compile(r"(broker|raft-client|AddPartitionsManager|ReplicaFetcherThread)[a-z\d-]*")
 SHORTEST = 4  # shorter names are parts of other words
 
@@ -95,7 +101,71 @@ def test_every_column_of_text_is_replaced_withheld_or_a_word() -> None:
     assert {column for table, column in NAMES if table == ANYWHERE}.isdisjoint(WORDS | WITHHELD)
 
 
-KEY = b"a key of the tests"
+def check_form(kind: str, old: str, new: str) -> None:
+    """A pseudonym is as long as the name, and of one form; see `kdissect.text.pseudonyms`."""
+    size = len(old.encode())
+    if kind == "ip":
+        assert ip_address(new).version == ip_address(old).version
+        return
+    if kind in ("subscription", "assignment", "resource"):
+        assert len(new) == len(old) or new == NOT_SHOWN
+        return
+    assert len(new.encode()) == size
+    if kind == "topic-id":
+        assert len(urlsafe_b64decode(new + "==")) == 16
+    elif re.fullmatch(r"/?(\d+\.){3}\d+", old):
+        assert ip_address(new.removeprefix("/"))
+    elif size >= 15:
+        assert re.fullmatch(r"name-[0-9a-f]{10,}", new)
+    elif size >= 12:
+        assert re.fullmatch(r"n-[0-9a-f]{10,12}", new)
+    else:
+        assert re.fullmatch(r"[\w.-]+", new, re.ASCII)
+
+
+@given(st.sampled_from([1, 2, 3, 5, 8, 11]), st.data())
+def test_short_names_have_pseudonyms_that_no_other_has(size: int, data: st.DataObject) -> None:
+    """A permutation of the names of a length: none collide, however short."""
+    names = data.draw(st.sets(st.text(LETTERS, min_size=size, max_size=size), max_size=65))
+    names -= PUBLIC
+    made = Pseudonyms(KEY)
+    assert len({made.name("topic", name) for name in names}) == len(names)
+
+
+def test_all_names_of_one_or_two_letters_are_permuted() -> None:
+    made = Pseudonyms(KEY)
+    for names in (LETTERS, [one + other for one in LETTERS for other in LETTERS]):
+        found = {made.name("topic", name) for name in names}
+        assert found | PUBLIC >= set(names)
+        assert len(found) == len(names)
+
+
+@given(st.ip_addresses(v=4), st.ip_addresses(v=4))
+def test_addresses_keep_their_networks_and_their_digits(one: Any, other: Any) -> None:
+    cipher = Pseudonyms(KEY).cipher
+    made = [ip_address(cipher.address(address.packed)) for address in (one, other)]
+    assert (made[0] == made[1]) == (one == other)
+    for old, new in zip((one, other), made, strict=True):
+        assert [len(part) for part in str(new).split(".")] == [
+            len(part) for part in str(old).split(".")
+        ]
+        assert new.is_loopback == old.is_loopback
+        assert new.is_multicast == old.is_multicast
+        assert cipher.text(str(old)) == str(new)
+    shared = [a == b for a, b in zip(str(one).split("."), str(other).split("."), strict=True)]
+    kept = [a == b for a, b in zip(str(made[0]).split("."), str(made[1]).split("."), strict=True)]
+    prefix = shared.index(False) if False in shared else 4
+    assert kept[:prefix] == [True] * prefix
+    assert prefix == 4 or not kept[prefix]
+
+
+@given(st.text(max_size=40) | st.text("ab", max_size=300))
+def test_any_text_has_a_pseudonym_of_its_size(text: str) -> None:
+    made = Pseudonyms(KEY)
+    data = text.encode("utf-8", "surrogatepass")
+    assert len(made.name("topic", text).encode()) == len(data)
+    assert len(made.wire("topic", data)) == len(data)
+    assert made.wire("topic", data + b"\xff\xfe").isascii()
 
 
 class Renamed:
@@ -120,7 +190,7 @@ class Renamed:
                 if old == new:
                     assert old in PUBLIC or BROKERS.fullmatch(old) or RELEASE.fullmatch(old), old
                 else:
-                    assert re.fullmatch(rf"{kind}-[0-9a-f]{{10}}", new)
+                    check_form(kind, old, new)
 
 
 @pytest.mark.sweep(2)
