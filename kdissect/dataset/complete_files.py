@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kdissect.dataset.storage import seen
-from kdissect.dataset.taps import Broken, Tap, Taps, chain_of, compiled, files_of, taps_of
+from kdissect.dataset.taps import Broken, Tap, Taps, chain_of, compiled, files_of, roots_of, taps_of
 from kdissect.errors import KdissectError
 
 # At least as long as tcpdump may buffer packets before it writes them.
@@ -21,10 +21,11 @@ def complete_files(sources: Iterable[str], pattern: str | None, quiet_s: float, 
     has wrapped has its overwritten files last. Raises KdissectError for an invalid pattern.
     """
     files: dict[str, bool] = {}
-    for source in sources:
+    given = [*sources]
+    for source in given:
         files = {**(files_of(source) or {}), **files}
     times = {path: seen(path)[1] for path in files}
-    found = taps_of(files, pattern)
+    found = taps_of(files, pattern, roots_of(given))
     begun = begun_at(found.broken, times, pattern)
     taps = []
     for tap in found.taps:

@@ -15,10 +15,17 @@ from kdissect.capture.packet import SECOND_NS
 from kdissect.capture.rotation import certain_turns, chains
 from kdissect.capture.scanner import Scanner
 from kdissect.capture.splits import Split, are_in_turn, plan_file
-from kdissect.dataset.entries import NO_DATE, CaptureEntry, Contents, FileEntry, TapEntry
+from kdissect.dataset.entries import (
+    NO_DATE,
+    CaptureEntry,
+    Contents,
+    FileEntry,
+    TapEntry,
+    partition_name,
+)
 from kdissect.dataset.storage import remember, seen
 from kdissect.dataset.storage_captures import local_copy
-from kdissect.dataset.taps import Broken, Tap, short_name
+from kdissect.dataset.taps import Broken, Tap
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.streams.clock import STEP_NS
 from kdissect.tables.ids import LARGEST_TAP
@@ -152,7 +159,14 @@ def plan_taps(taps: Sequence[Tap], contents: Contents, inspect: Inspect) -> "Pla
             found[path] = one
     for tap in taps:
         added = [found[path] for path in tap.paths if path in found]
-        if added:
+        if added and (other := other_tap(tap, taps, contents)):
+            text = (
+                f"another tap is called {tap.name} ({other}): give a pattern that names taps, or a "
+                "directory or glob that has both"
+            )
+            planned.broken.extend(Broken(one.entry.path, text) for one in added)
+            planned.read.difference_update(one.entry.path for one in added)
+        elif added:
             planned.works.append(_plan_tap(tap, added, contents, planned))
     return planned
 
@@ -178,15 +192,22 @@ def _plan_tap(tap: Tap, added: list[Inspected], contents: Contents, planned: Pla
         number = max([contents.next_tap, *(work.tap.number + 1 for work in planned.works)])
         if number > LARGEST_TAP:
             raise KdissectError(f"a dataset has {LARGEST_TAP + 1} taps at the most")
-        taken = {one.name for one in [*contents.taps, *(work.tap for work in planned.works)]}
-        entry = TapEntry(free_name(tap, taken), tap.chain, number, -1)
+        entry = TapEntry(tap.name, tap.chain, number, -1)
     return continued(entry, added)
 
 
-def free_name(tap: Tap, taken: set[str]) -> str:
-    """An unused name for a new tap: with more of its path on a collision."""
-    names = [tap.name, *(short_name(tap.chain, depth) for depth in range(1, 9)), tap.chain]
-    return next((name for name in names if name not in taken), tap.chain)
+def other_tap(tap: Tap, taps: Sequence[Tap], contents: Contents) -> str:
+    """Files of another tap that has the name of this one, "" for none.
+
+    A tap that the dataset has keeps its name.
+    """
+    if contents.tap(tap.chain) is not None:
+        return ""
+    name = partition_name(tap.name)
+    every = [(one.name, one.chain) for one in contents.taps]
+    every += [(one.name, one.chain) for one in taps]
+    same = [chain for other, chain in every if partition_name(other) == name]
+    return next((chain for chain in same if chain != tap.chain), "")
 
 
 def continued(entry: TapEntry, added: Sequence[Inspected]) -> Work:

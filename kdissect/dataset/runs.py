@@ -275,7 +275,8 @@ def take_lock(lock: int, is_upkeep: bool) -> None:
             time.sleep(LOOK_S)
             continue
         break
-    os.ftruncate(lock, 0)
+    if os.fstat(lock).st_size:
+        os.ftruncate(lock, 0)
     if is_upkeep:
         os.pwrite(lock, UPKEEP, 0)
 

@@ -4,10 +4,11 @@ import glob
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kdissect.capture.rotation import Chain, certain_turns, chain_name, chains, turn_of
+from kdissect.capture.rotation import DATE, Chain, certain_turns, chain_name, chains, turn_of
 from kdissect.dataset.storage import is_uri, remember, seen
 from kdissect.dataset.storage_captures import captures_at, first_time_in
 from kdissect.errors import CaptureError, InvalidArgument, KdissectError
@@ -16,6 +17,15 @@ from kdissect.errors import CaptureError, InvalidArgument, KdissectError
 CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", re.IGNORECASE)
 ROTATED: Final = re.compile(r"[-_.]*\*[-_.]*")
 EXTENSION: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\**(?:\.[a-z0-9]+)?$", re.IGNORECASE)
+
+# In the directories of a path: a day, by itself or in a name; year, month, day and hour in turn.
+IN_TURN: Final = re.compile(
+    r"(?<=/)(?:19|20)\d\d/(?:0[1-9]|1[0-2])(?:/(?:[0-2]\d|3[01])(?:/(?:[01]\d|2[0-3])h?)?)?(?=/)"
+)
+PARTS: Final = re.compile(r"(?<=/)(?:date|dt|day|hour|month|year)=[^/]+(?=/)", re.IGNORECASE)
+HOUR: Final = re.compile(r"\*/(?:[01]\d|2[0-3])h?(?=/)")
+ONLY_TIME: Final = re.compile(r"/(?:\*/)+")
+WILD: Final = re.compile(r"[*?\[]")
 
 # Files whose first packet is cached while they do not change: months of hourly files.
 LOOKED_AT: Final = 100_000
@@ -48,15 +58,16 @@ class Taps(NamedTuple):
 def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
     """Taps of the given paths, globs and directories.
 
-    Taps are identified by file name and first packet (`capture.rotation`), or by `pattern`, a
-    regular expression for the path: the name of the tap is its group ``tap``, else its first group,
-    else the whole match. In directories, other files than captures are ignored unless
-    named like one.
+    Taps are identified by path (`capture.rotation`), without days and hours, and named by what it
+    has below the source; or by `pattern`, a regular expression for the path: the name of the tap is
+    its group ``tap``, else its first group, else the whole match. In directories, other files than
+    captures are ignored unless named like one.
 
     Raises KdissectError if nothing is found, or the pattern matches nothing; a path that does not
     match it is broken.
     """
-    found = taps_of(list_captures(sources), pattern)
+    given = [*sources]
+    found = taps_of(list_captures(given), pattern, roots_of(given))
     if not found.taps and found.broken and all(is_astray(one) for one in found.broken):
         raise InvalidArgument(found.broken[0].message)  # the pattern is wrong, not the files
     return found
@@ -67,8 +78,8 @@ def is_astray(one: "Broken") -> bool:
     return one.size < 0 <= seen(one.path)[0]
 
 
-def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
-    """Taps of these files; those mapped to true must be captures."""
+def taps_of(files: Mapping[str, bool], pattern: str | None, roots: Sequence[str]) -> Taps:
+    """Taps of these files; those mapped to true must be captures. `roots`: see `roots_of`."""
     times: dict[str, int] = {}
     broken = []
     for path, is_named in files.items():
@@ -86,7 +97,7 @@ def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
             taps.setdefault(chain_of(path, expression), []).append((path, first_time_ns))
         except KdissectError as error:
             astray.append(Broken(path, str(error)))
-    return Taps(named(in_turn(taps)), broken + astray)
+    return Taps(named(in_turn(taps), roots), broken + astray)
 
 
 def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:
@@ -105,7 +116,7 @@ def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:
 def chain_of(path: str, expression: "re.Pattern[str] | None") -> str:
     """Chain of the file: the common part of its tap's paths, or ``tap:NAME``."""
     if expression is None:
-        return chain_name(path)
+        return undated(chain_name(path))
     match = expression.search(path)
     if match is None:
         raise InvalidArgument(f"{path}: does not match the pattern of taps, {expression.pattern!r}")
@@ -166,31 +177,81 @@ def files_of(source: str) -> dict[str, bool] | None:
     return found if matches else None
 
 
-def named(found: Sequence[Chain]) -> list[Tap]:
-    """Chains with short names: the common part of file names, with directories if needed.
+def undated(path: str) -> str:
+    """A path without days and hours in its directories: a directory per day is no tap per day.
 
-    >>> named([Chain("a/ring.pcap*", ("a/ring.pcap",), 0), Chain("b/ring.pcap*", (), 0)])
-    [Tap(name='a-ring', chain='a/ring.pcap*', paths=('a/ring.pcap',)), Tap(name='b-ring', \
-chain='b/ring.pcap*', paths=())]
+    >>> undated("/captures/2026-11-22/b1/ring.pcap*"), undated("/c/2026/11/22/07/ring.pcap*")
+    ('/captures/b1/ring.pcap*', '/c/ring.pcap*')
+    >>> undated("/c/dt=2026-11-22/hour=07/ring.pcap*"), undated("/c/b1-2026-11-22/07h/r.pcap*")
+    ('/c/ring.pcap*', '/c/b1-*/r.pcap*')
     """
-    texts = [chain.name.removeprefix("tap:") for chain in found]
-    shorts = [short_name(text, 1) for text in texts]
-    depth = 1
-    while len(set(shorts)) < len(shorts) and depth < max(text.count("/") for text in texts) + 1:
-        depth += 1
-        shorts = [short_name(text, depth) for text in texts]
-    return [
-        Tap(short if shorts.count(short) == 1 else chain.name, chain.name, chain.paths)
-        for short, chain in zip(shorts, found, strict=True)
-    ]
+    directory, slash, name = path.rpartition("/")
+    made = PARTS.sub("*", IN_TURN.sub("*", f"/{directory}{slash}"))
+    made = HOUR.sub("*", DATE.sub("*", made))
+    return ONLY_TIME.sub("/", made)[1:] + name
+
+
+def roots_of(sources: Iterable[str]) -> list[str]:
+    """Directories below which paths give the names of taps, without days and hours.
+
+    A directory itself, the fixed directories of a glob, and those that all named files share. So a
+    name depends on its own path and on the sources, not on which other files there are.
+    """
+    roots: list[list[str]] = []
+    named_files: list[list[str]] = []
+    for source in map(remember, sources):
+        parts = source.split("/")
+        is_there = not is_uri(source) and Path(source).exists()
+        if not is_there and WILD.search(source):
+            first = next(number for number, part in enumerate(parts) if WILD.search(part))
+            roots.append(parts[:first])
+        elif is_directory(source):
+            roots.append(source.rstrip("/").split("/"))
+        else:
+            named_files.append(parts[:-1])
+    if named_files:
+        shared = zip(*named_files, strict=False)
+        same = takewhile(lambda parts: len({*parts}) == 1, shared)
+        roots.append([parts[0] for parts in same])
+    return ["".join(f"{part}/" for part in undated_parts(root)) for root in roots]
+
+
+def undated_parts(directories: Sequence[str]) -> list[str]:
+    """Directories without days and hours."""
+    return undated("/".join([*directories, "name"])).split("/")[:-1]
+
+
+def is_directory(source: str) -> bool:
+    """Return whether a source is a directory, in a store a name like no capture's."""
+    return Path(source).is_dir() if not is_uri(source) else not CAPTURE_NAME.search(source)
+
+
+def named(found: Sequence[Chain], roots: Sequence[str]) -> list[Tap]:
+    """Chains with short names: what is below a root, without extension and varying parts.
+
+    >>> named([Chain("c/a/ring.pcap*", (), 0), Chain("c/b-*/ring.pcap*", (), 0)], ["c/"])
+    [Tap(name='a-ring', chain='c/a/ring.pcap*', paths=()), Tap(name='b-ring', \
+chain='c/b-*/ring.pcap*', paths=())]
+    """
+    return [Tap(name_of(chain.name, roots), chain.name, chain.paths) for chain in found]
+
+
+def name_of(chain: str, roots: Sequence[str]) -> str:
+    """Name of a tap."""
+    if chain.startswith("tap:"):
+        return chain.removeprefix("tap:")
+    root = max((one for one in roots if chain.startswith(one)), key=len, default="")
+    return short_name(chain.removeprefix(root), chain.count("/") + 1 if root or not roots else 1)
 
 
 def short_name(text: str, depth: int) -> str:
-    """The last parts of a path pattern without extension and the varying part.
+    """The last parts of a path pattern without extension and the varying parts.
 
     >>> short_name("/captures/b1/broker-1_*.pcapng", 1), short_name("/captures/b1/ring.pcap*", 2)
     ('broker-1', 'b1-ring')
     """
     parts = [part for part in text.split("/") if part][-depth:]
-    parts[-1] = ROTATED.sub("", EXTENSION.sub("", parts[-1])) or "capture"
-    return "-".join(parts)
+    parts[-1] = EXTENSION.sub("", parts[-1])
+    shorts = [ROTATED.sub("", part) for part in parts]
+    shorts[-1] = shorts[-1] or "capture"
+    return "-".join(part for part in shorts if part)

@@ -21,7 +21,7 @@ from kdissect.dataset.complete_files import QUIET_S
 from kdissect.dataset.new_files import BATCH, FILES, NewFiles, first_offset
 from kdissect.dataset.planning import SPARK_SPLIT_SIZE
 from kdissect.dataset.storage import absolute, is_uri, reached_by
-from kdissect.dataset.taps import taps_of
+from kdissect.dataset.taps import roots_of, taps_of
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import Outcome, dissect_taps
 from kdissect.spark.sessions import clear_errors, failures
@@ -78,7 +78,7 @@ def stream(
     place = absolute(dataset)
     looked_at = [checked(os.fspath(source)) for source in sources]
     making = {"tables": tuple(tables), "split_size": split_size, **options}
-    batches = Batches(partial(dissect_files, place, tap, making), on_batch)
+    batches = Batches(partial(dissect_files, place, tap, roots_of(looked_at), making), on_batch)
     if spark is None or is_connect(spark) or not has_stream_sources():
         found = NewFiles(looked_at, place, tap, quiet_s, max_bytes)
         follow_here(spark, found, batches, available_now, interval_s, is_over)
@@ -194,12 +194,14 @@ def settle(query: "StreamingQuery") -> None:
 def dissect_files(
     dataset: str,
     tap: str | None,
+    roots: Sequence[str],
     making: Mapping[str, Any],
     spark: "SparkSession | None",
     paths: Sequence[str],
 ) -> Outcome:
     """Bring the files of a batch into the dataset."""
-    return dissect_taps(spark, taps_of(dict.fromkeys(paths, True), tap), dataset, **making)
+    found = taps_of(dict.fromkeys(paths, True), tap, roots)
+    return dissect_taps(spark, found, dataset, **making)
 
 
 class Batches:

@@ -1,13 +1,15 @@
 import os
+import random
 import socket
 from pathlib import Path
 
 import pytest
 
-from kdissect.dataset.taps import Broken, find_taps
+from kdissect.dataset.taps import Broken, find_taps, roots_of, taps_of
 from kdissect.errors import KdissectError
-from kdissect.spark.pipeline import dissect
+from kdissect.spark.pipeline import dissect, dissect_taps
 from tests.capture.writers import START_NS, Captured, make_pcap
+from tests.seeds import SEED
 from tests.spark.rotated import contents_of
 
 
@@ -125,3 +127,46 @@ def test_nothing_to_be_found_is_an_error(tmp_path: Path) -> None:
         find_taps([str(tmp_path / "*.pcap")])
     with pytest.raises(KdissectError, match="no capture was found"):
         find_taps([str(tmp_path)])
+
+
+DAYS = ("2026-11-21/b{}", "dt=2026-11-22/b{}", "2026/11/23/07/b{}", "b{}/2026-11-24T05Z")
+
+
+def test_names_do_not_depend_on_the_order_in_which_files_come(tmp_path: Path) -> None:
+    draw = random.Random(f"{SEED} names")
+    places = [place.format(broker) for place in DAYS for broker in (1, 2)]
+    paths = [write(tmp_path / place / "ring.pcap0", hour) for hour, place in enumerate(places)]
+    expected = {path: "b1-ring" if "b1" in path else "b2-ring" for path in paths}
+    for source in (str(tmp_path), str(tmp_path / "**" / "ring.pcap*")):
+        dataset = tmp_path / f"dataset {len(source)}"
+        coming, there = draw.sample(paths, len(paths)), []
+        while coming:
+            there += [coming.pop() for _ in range(min(len(coming), draw.randint(1, 3)))]
+            roots = roots_of([source])
+            dissect_taps(None, taps_of(dict.fromkeys(there, True), None, roots), dataset)
+        contents = contents_of(dataset)
+        found = {one.path: tap.name for tap in contents.taps for one in tap.captures}
+        assert {path: found[path] for path in paths} == expected
+        assert {tap.name for tap in contents.taps} == {"b1-ring", "b2-ring"}
+    whole = find_taps([str(tmp_path / "**" / "ring.pcap*")])
+    for _ in range(5):
+        some = draw.sample(paths, draw.randint(1, len(paths)))
+        part = taps_of(dict.fromkeys(some, True), None, roots_of([str(tmp_path)]))
+        names_by_path = {path: tap.name for tap in part.taps for path in tap.paths}
+        assert names_by_path == {path: expected[path] for path in some}
+    assert sorted(tap.name for tap in whole.taps) == ["b1-ring", "b2-ring"]
+
+
+def test_a_name_that_another_tap_has_is_refused_and_nothing_is_mixed(tmp_path: Path) -> None:
+    one = write(tmp_path / "b1" / "ring.pcap0", 0)
+    two = write(tmp_path / "b2" / "ring.pcap0", 1)
+    dataset = tmp_path / "dataset"
+    dissect(None, [one], dataset)
+    outcome = dissect(None, [two], dataset)
+    assert [(tap.name, len(tap.captures)) for tap in outcome.contents.taps] == [("ring", 1)]
+    (broken,) = outcome.broken
+    assert broken.path == two
+    assert broken.message.startswith(f"another tap is called ring ({tmp_path}/b1/ring.pcap*)")
+    outcome = dissect(None, [two], dataset, tap="b[0-9]")
+    assert [tap.name for tap in outcome.contents.taps] == ["ring", "b2"]
+    assert outcome.contents.broken == []
