@@ -205,6 +205,7 @@ def test_every_module_has_a_docstring() -> None:
     assert failures == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
 def test_the_python_in_the_documents_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

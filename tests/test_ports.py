@@ -138,6 +138,7 @@ JUNK = [
 ]
 
 
+@pytest.mark.slow
 def test_ten_thousand_health_checks_are_counted_and_nothing_more() -> None:
     packets: list[Conversation] = []
     for number in range(10_000):

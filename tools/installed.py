@@ -37,7 +37,7 @@ import tempfile
 import termios
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -296,7 +296,11 @@ def main() -> int:
         "--only", help="environments, comma-separated; default: all, with --few but oldest-spark"
     )
     parser.add_argument("--all", action="store_true", help="every line in the oldest one, too")
-    parser.add_argument("--few", action="store_true", help="a drawn line of each command anywhere")
+    parser.add_argument(
+        "--few",
+        action="store_true",
+        help="a drawn line of each command anywhere; base and oldest share them",
+    )
     parser.add_argument("--seed", type=int, default=os.getpid(), help="what is drawn")
     arguments = parser.parse_args()
     wheel = arguments.wheel.resolve()
@@ -320,30 +324,33 @@ def check(
 ) -> bool:
     """Run all requested environments; return whether all was as expected.
 
-    Without a seed, `oldest` has all lines; where `is_few`, all environments have the drawn ones.
+    Without a seed, `oldest` has all lines. Where `is_few`, all environments have the drawn ones, of
+    which `base` and `oldest`, the two of declared dependencies alone, share those of all commands.
     """
     stage = Stage(ROOT, place)
     base = Environment("base", place, python, stage)
     base.install(wheel)
-    of_base = [name for name in only if name in OF_BASE]
-    held = [check_one(name, base, base, [], wheel, python) for name in of_base]
+    without_lines = [name for name in only if name in OF_BASE]
+    held = [check_one(name, base, base, [], wheel, python) for name in without_lines]
     only = [name for name in only if name not in OF_BASE]
     if not only:
         return all(held)
     stage.add_tables(base.bin / "kdissect")
-    lines = oldest = all_lines(base)
+    lines = of_base = oldest = all_lines(base)
     if seed is not None and (is_few or "oldest" in only):
         oldest = drawn_lines(lines, seed)
         where = "all" if is_few else "oldest"
         print(f"{where}: {len(oldest)} of {len(lines)} lines, one of each command, --seed {seed}")
         if is_few:
-            lines = oldest
+            lines = of_base = oldest
+            if {"base", "oldest"} <= set(only):
+                of_base, oldest = halves(lines, seed)
     with stage.collector.running():
         spark = with_extras(SPARK, base, place, python, wheel)
         add_dataset(stage, spark)
+        of_name = {"base": of_base, "oldest": oldest}
         held += [
-            check_one(name, base, spark, oldest if name == "oldest" else lines, wheel, python)
-            for name in only
+            check_one(name, base, spark, of_name.get(name, lines), wheel, python) for name in only
         ]
     return all(held)
 
@@ -364,6 +371,15 @@ def drawn_lines(lines: Iterable[Line], seed: int) -> list[Line]:
     for line in lines:
         of_command.setdefault(command_of(line.text), []).append(line)
     return [chance.choice(those) for those in of_command.values()]
+
+
+def halves(lines: Sequence[Line], seed: int) -> tuple[list[Line], list[Line]]:
+    """Two drawn halves, each in the order of the lines."""
+    drawn = set(random.Random(seed).sample(range(len(lines)), len(lines) // 2))  # noqa: S311
+    return (
+        [line for at, line in enumerate(lines) if at in drawn],
+        [line for at, line in enumerate(lines) if at not in drawn],
+    )
 
 
 def command_of(line: str) -> str:

@@ -144,6 +144,7 @@ def test_old_messages_have_other_keys_than_in_tshark() -> None:
     assert all(short(KEY) not in found for found in keys)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 def test_tshark_still_agrees_with_the_oracle() -> None:
     version, lines = read_oracle()

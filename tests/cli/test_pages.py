@@ -88,6 +88,7 @@ def test_a_pipe_has_sentences_on_one_line_and_plain_digits_and_no_colours() -> N
     assert piped(CAPTURE, COLUMNS="80", LINES="24") == page
 
 
+@pytest.mark.slow
 def test_colours_are_those_that_were_asked_for() -> None:
     assert "\x1b[31m\x1b[1mproblem" in on_terminal(80, 60, CAPTURE)
     assert "\x1b" not in on_terminal(80, 60, CAPTURE, NO_COLOR="1")

@@ -225,6 +225,7 @@ def test_analysis_whose_rotations_keep_disappearing_ends_with_advice(
     assert tries == ATTEMPTS
 
 
+@pytest.mark.slow
 def test_the_command_answers_while_the_capture_goes_on(tmp_path: Path) -> None:
     given = [CAPTURE, tmp_path / "live", tmp_path / "log", 0.02]
     command = [sys.executable, "-m", "tests.live.slow_replay", *map(str, given)]

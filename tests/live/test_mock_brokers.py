@@ -24,6 +24,7 @@ def session() -> dict[str, Any]:
     return observed("mock")
 
 
+@pytest.mark.slow
 def test_both_see_the_same_packets_in_the_same_order(session: dict[str, Any]) -> None:
     packets = session["packets"]
     assert packets["live"] == packets["filed"] > 300

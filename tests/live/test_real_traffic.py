@@ -27,6 +27,7 @@ def session(request: pytest.FixtureRequest) -> dict[str, Any]:
     return observed("replay", *paths, "--through", request.param)
 
 
+@pytest.mark.slow
 def test_both_see_the_same_packets_at_the_same_times(session: dict[str, Any]) -> None:
     packets = session["packets"]
     assert packets["live"] == packets["filed"] > 4000

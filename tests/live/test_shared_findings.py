@@ -133,6 +133,7 @@ class Stepped:
         self.watcher.begin()
 
 
+@pytest.mark.slow
 def test_a_broker_that_stalls_is_told_by_the_first_process_while_it_is_captured() -> None:
     packets = shares(STALLED, 2)
     first, last = (

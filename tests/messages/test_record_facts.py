@@ -118,6 +118,7 @@ def test_more_records_than_a_packed_batch_can_hold_are_no_count(codec: int) -> N
     assert "2147483647 records in" in problem["message"]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_empty_records_fit_into_few_packed_bytes() -> None:
     log = make_batch([make_record()] * 100_000, codec=ZSTD)
     assert len(log) < 200

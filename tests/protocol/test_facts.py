@@ -207,6 +207,7 @@ def test_a_vendors_request_with_tags_in_its_header_has_its_client_id() -> None:
     assert (header.client_id_start, header.client_id_size, header.body_offset) == (10, 2, 12)
 
 
+@pytest.mark.slow
 def test_every_throttle_time_is_in_its_column() -> None:
     """Section 14: first, last (Produce) or behind an array (ApiVersions), found by name."""
     wrong = []

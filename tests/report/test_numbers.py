@@ -136,6 +136,7 @@ def check_evidence(base: Any, data: dict[str, Any]) -> None:
         assert not named or rows[0] in named
 
 
+@pytest.mark.slow
 def test_rows_that_were_kept_in_files_give_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     path = CAPTURES[SEED % len(CAPTURES)]
     whole = data_of(make_report(path).html)

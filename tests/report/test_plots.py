@@ -34,6 +34,7 @@ def test_a_notebook_shows_a_frame_of_the_page(plots: plot.Plots) -> None:
     assert len(text) < 1_500_000
 
 
+@pytest.mark.slow
 def test_plots_have_the_numbers_of_the_report(tmp_path: Path) -> None:
     from kdissect.report.writing import write_report
 

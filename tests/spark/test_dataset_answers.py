@@ -58,6 +58,7 @@ def test_every_question_has_the_same_rows(name: str, options: dict[str, Any], bo
     assert found.equals(expected, check_metadata=True)
 
 
+@pytest.mark.slow
 def test_changes_are_the_same(both: Both) -> None:
     options: dict[str, Any] = {"before": "api = 'Fetch'", "by": ["client"], "unchanged": True}
     found = compare(both.dataset, **options)

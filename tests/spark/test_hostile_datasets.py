@@ -19,6 +19,7 @@ from tests.spark.rotated import contents_of
 from tests.spark.sandbox import Sandbox
 
 
+@pytest.mark.slow
 def test_a_sound_dataset_is_used_as_ever(sandbox: Sandbox) -> None:
     assert [*everything(sandbox)] == [""] * 12
     contents = contents_of(sandbox.inside)

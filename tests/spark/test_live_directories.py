@@ -27,6 +27,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), QUESTIONS)
 def test_all_a_run_and_a_rotation_have_the_same_answers(
     spark: "SparkSession", live: Path, name: str, options: dict[str, Any]

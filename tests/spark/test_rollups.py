@@ -147,6 +147,7 @@ def test_a_set_of_many_is_counted_within_its_error() -> None:
     assert (told["p99_ns"], told["rank_error"], told["connections"]) == (None, None, 0)
 
 
+@pytest.mark.slow
 def test_rollups_go_with_their_files_when_captures_come(tmp_path: Path) -> None:
     paths = rotate("cluster-3.9.1.pcapng", tmp_path / "ring", 4, seed=5)
     dataset = tmp_path / "dataset"

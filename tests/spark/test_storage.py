@@ -100,6 +100,7 @@ def test_captures_in_a_store_have_the_rows_of_the_library(bucket: Bucket, tmp_pa
     assert again.captures == 0
 
 
+@pytest.mark.slow
 def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_path: Path) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=5)
     dataset = bucket.uri("data/kafka")
@@ -117,6 +118,7 @@ def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_pa
     assert own == {bucket.at(f"data/kafka/{contents.taps[0].state}")}
 
 
+@pytest.mark.slow
 def test_captures_in_a_store_that_overlap_or_come_too_late_have_the_rows_of_one_pass(
     bucket: Bucket, tmp_path: Path
 ) -> None:
