@@ -155,8 +155,9 @@ IN_SQL = {
     },
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
     "rules/executor.py": {
-        "_selection(table, chosen)", "name", "select", "source", "table",
-        "whole_query(name)",
+        # `whole` and `shared.answer` are queries of the package, as `whole_query(name)`.
+        "_selection(table, chosen)", "name", "select", "shared.answer", "source", "table",
+        "table_of(name)", "whole",
     },
     "slicing/ranges.py": {
         "BEGINNINGS", "IN_FLIGHT", "IS_TLS", "NAMING_APIS", "START_APIS", "_LIST",

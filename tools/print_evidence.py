@@ -21,6 +21,7 @@ from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
 from kdissect.rules.compiled_sql import (
+    ANSWERS,
     COLUMNS,
     DIRECTORY,
     PLANS,
@@ -28,8 +29,10 @@ from kdissect.rules.compiled_sql import (
     SHARING,
     both,
     stored_columns,
+    table_of,
 )
 from kdissect.rules.evidence import EVIDENCE, expression
+from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.page_evidence import PAGE_EVIDENCE
 from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
@@ -63,7 +66,36 @@ def files() -> dict[str, str]:
         SPOKEN: spoken_text(),
         PLANS: plans,
         READS: reads_text(json.loads(plans), needed),
+        ANSWERS: json.dumps({name: shared_answer(name) for name in SHARING}, indent=1) + "\n",
     }
+
+
+def shared_answer(name: str) -> dict[str, Any]:
+    """The query of an answer that two pieces of evidence share, and theirs over its rows."""
+    every = {**EVIDENCE, **PAGE_EVIDENCE}
+    one, both_names = every[name], (name, SHARING[name])
+    assert {(every[own].question, *every[own].options) for own in both_names} == {
+        (one.question, *one.options)
+    }
+    answer = QUESTIONS[one.question].answer(unconditional_tables(), **one.options)
+    kept = ibis.table(answer.schema(), name=table_of(name))
+    cuts = {own: every[own].cut(kept).limit(ROWS + 1) for own in both_names}
+    schema = {table_of(name): dict.fromkeys(answer.columns, "varchar")}
+    queries = {
+        own: shortest(str(ibis.to_sql(cut, dialect=DIALECT)), schema) for own, cut in cuts.items()
+    }
+    read = {column for query in queries.values() for column in columns_read(query)[table_of(name)]}
+    columns = [column for column in answer.columns if column in read]
+    return {
+        "answer": query_of(answer.select(*columns)).sql(DIALECT),
+        "cuts": {own: text_of(cuts[own], query) for own, query in queries.items()},
+    }
+
+
+def shortest(sql: str, schema: dict[str, Any]) -> expressions.Expression:
+    """The same query without unused columns."""
+    query = qualify(sqlglot.parse_one(sql, dialect=DIALECT), schema=schema, dialect=DIALECT)
+    return pushdown_projections(query)
 
 
 def plans_text(answers: "dict[str, ir.Table]") -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kdissect.analysis.engines.ibis_tables import times_of
 from kdissect.rules.evidence_rows import ROWS
@@ -14,6 +14,7 @@ DIRECTORY: Final = Path(__file__).parent / "sql"
 COLUMNS: Final = "columns.json"
 PLANS: Final = "plans.json"
 READS: Final = "reads.json"
+ANSWERS: Final = "answers.json"
 LIMITED: Final = f" LIMIT {ROWS + 1}\n)\n"  # the end of every query
 # Evidence of findings → that of pages by the same question, which shares most of its plan.
 SHARING: Final = {"failovers": "failover_times", "rebalances": "rebalance_times"}
@@ -32,10 +33,43 @@ def query(name: str) -> str:
 
 def whole_query(name: str) -> str:
     """The same without its limit."""
-    text = query(name)
+    return without_limit(query(name), name)
+
+
+def without_limit(text: str, name: str) -> str:
+    """A query of the evidence without its limit."""
     if not text.endswith(LIMITED):
-        raise ValueError(f"{name}.sql has no limit")
+        raise ValueError(f"the query of {name} has no limit")
     return text.removesuffix(LIMITED) + "\n)\n"
+
+
+class SharedAnswer(NamedTuple):
+    """A question that two pieces of evidence ask: the query of its answer, and theirs over it.
+
+    They read a table of the name `table_of` gives.
+    """
+
+    answer: str
+    cuts: dict[str, str]
+
+    def whole(self, name: str) -> str:
+        """The query of an evidence over the answer, without its limit."""
+        return without_limit(self.cuts[name], name)
+
+
+def shared_answers() -> dict[str, SharedAnswer]:
+    """Evidence of findings → the answer that it shares with that of pages, see `SHARING`."""
+    found = json.loads((DIRECTORY / ANSWERS).read_text(encoding="utf-8"))
+    return {name: SharedAnswer(**one) for name, one in found.items()}
+
+
+def table_of(name: str) -> str:
+    """The table in which the answer of an evidence's question is kept.
+
+    >>> table_of("rebalances")
+    'answer_of_rebalances'
+    """
+    return f"answer_of_{name}"
 
 
 def plans() -> tuple[dict[str, list[int]], list[list[Any]]]:

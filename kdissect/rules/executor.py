@@ -6,7 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kdissect.rules.compiled_sql import query, whole_query
+from kdissect.rules.compiled_sql import (
+    SHARING,
+    SharedAnswer,
+    query,
+    shared_answers,
+    table_of,
+    whole_query,
+)
 from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
@@ -55,13 +62,40 @@ def answers(
                     source = parquet_files([files[table]])
                     select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
                     connection.execute(f"CREATE VIEW {table} AS {select}")
-                left = [name for name in left if not _ask(connection, name, found)]
+                over: dict[str, SharedAnswer] = {}
+                for name, shared in _shared(left).items():
+                    if _keep_answer(connection, name, shared):
+                        over |= dict.fromkeys(shared.cuts, shared)
+                left = [one for one in left if not _ask(connection, one, over.get(one), found)]
         yield found
 
 
-def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
-    """Keep the rows of an evidence, or why there are none; false when they took too much memory."""
-    if _keep_all(connection, name, found):
+def _shared(names: Sequence[str]) -> dict[str, SharedAnswer]:
+    """The answers that two of the names share."""
+    pairs = {one for one, other in SHARING.items() if one in names and other in names}
+    return {one: shared for one, shared in shared_answers().items() if one in pairs}
+
+
+def _keep_answer(connection: "DuckDBPyConnection", name: str, shared: SharedAnswer) -> bool:
+    """Keep the answer of a question that findings and pages ask, so that it is found once.
+
+    False: the engine cannot keep it, so each asks the question itself.
+    """
+    try:
+        connection.execute(f"CREATE TABLE {table_of(name)} AS {shared.answer}")
+    except engine_failures():
+        return False
+    return True
+
+
+def _ask(
+    connection: "DuckDBPyConnection", name: str, over: SharedAnswer | None, found: Answers
+) -> bool:
+    """Keep the rows of an evidence, or why there are none; false when they took too much memory.
+
+    `over` is the answer that is kept for it.
+    """
+    if _keep_all(connection, name, over, found):
         return True
     try:
         found.rows[name] = list(_rows(connection, query(name), is_shortened=True))
@@ -74,14 +108,17 @@ def _ask(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
     return True
 
 
-def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> bool:
+def _keep_all(
+    connection: "DuckDBPyConnection", name: str, over: SharedAnswer | None, found: Answers
+) -> bool:
     """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory.
 
     So the query runs once, however many rows it has. False: the engine cannot keep them.
     """
     select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours
     try:
-        connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name)}")
+        whole = over.whole(name) if over else whole_query(name)
+        connection.execute(f"CREATE TABLE every_{name} AS {whole}")
         first = _rows(connection, f"{select} LIMIT {ROWS + 1}", is_shortened=True)
         found.rows[name] = list(first)
     except engine_failures():

@@ -3,7 +3,8 @@
 Keys, values and headers of records become zeros of the same size; the keys of control records stay,
 and the values of transaction markers, which are Kafka's own and name nothing. A compressed batch is
 compressed again to the same size (see `repacking`), or, where that cannot be, its records become
-zeros. What is not a whole valid batch or record becomes zeros behind the fields of its header.
+zeros. Nothing stays of what is not a whole valid batch: it is written as a batch that is cut, or as
+none, as it was. A record that cannot be read is zeros.
 Checksums that were valid are valid, others are not. The first bytes of a batch's payload are a
 keyed hash of all of it: a batch that is sent again is still recognised by its checksum.
 """
@@ -19,13 +20,18 @@ from kdissect.errors import CorruptRecords, DecodeError, DecompressionLimit
 from kdissect.messages.batches import CODEC_MASK, CONTROL_KEY_SIZE, MAGIC_AT, PREFIX_SIZE
 from kdissect.messages.batches import Batch as Entry
 from kdissect.messages.compression import decompress
-from kdissect.messages.legacy_records import ATTRIBUTES_AT, CRC_AT, MAGIC_0_BODY_AT, MAGIC_1_BODY_AT
+from kdissect.messages.legacy_records import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    MAGIC_0_BODY_AT,
+    MAGIC_1_BODY_AT,
+    OFFSET_SIZE,
+)
 from kdissect.messages.records import (
     CRC_AT as BATCH_CRC_AT,
 )
 from kdissect.messages.records import (
     CRC_FROM,
-    HEADER_SIZE,
     check_crc,
     scan_batches,
 )
@@ -34,6 +40,9 @@ from kdissect.slicing.repacking import repacked
 from kdissect.text.pseudonyms import Cipher
 
 MARK: Final = 4
+# The first bytes of a batch that is cut: it has more than any field.
+CUT: Final = bytes(8) + b"\x7f\xff\xff\xff"
+NO_MAGIC: Final = 0xFF
 MARKER_SIZE: Final = 6  # version and coordinator epoch: the value of a transaction marker
 LIMIT: Final = 104_857_600  # of what a batch decompresses to
 
@@ -68,21 +77,28 @@ def blanked(data: bytes, blanking: Blanking) -> bytes:
     scan = scan_batches(data, 0, len(data))
     end = 0
     for entry in scan.batches:
-        blank_rest(made, end, int(entry.start))
+        corrupt(made, end, int(entry.start))
         end = int(entry.end)
         if entry.magic == 2:
             blank_batch(data, made, entry, blanking)
         else:
             blank_messages(data, made, entry, blanking)
-    blank_rest(made, end, len(data))
+    cut_at = len(data) - int(scan.partial_size)
+    corrupt(made, end, cut_at)
+    if scan.partial_size >= PREFIX_SIZE:
+        made[cut_at:] = CUT + bytes(len(data) - cut_at - PREFIX_SIZE)
+    else:
+        made[cut_at:] = bytes(len(data) - cut_at)
     return bytes(made)
 
 
-def blank_rest(made: bytearray, start: int, end: int) -> None:
-    """Bytes that are no batch: the header of one that is cut stays."""
-    size = HEADER_SIZE if made[start + MAGIC_AT : start + MAGIC_AT + 1] == b"\2" else PREFIX_SIZE
-    kept = min(end, start + size)
-    made[kept:end] = bytes(end - kept)
+def corrupt(made: bytearray, start: int, end: int) -> None:
+    """Bytes that are no batch: nothing of them stays, and they are no batch again."""
+    size = end - start
+    made[start:end] = bytes(size)
+    if size > MAGIC_AT:
+        made[start + OFFSET_SIZE : start + PREFIX_SIZE] = (size - PREFIX_SIZE).to_bytes(4, "big")
+        made[start + MAGIC_AT] = NO_MAGIC
 
 
 def blank_batch(data: bytes, made: bytearray, entry: Entry, blanking: Blanking) -> None:

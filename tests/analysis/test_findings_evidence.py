@@ -17,7 +17,8 @@ from kdissect.analysis.summary.counters import ErrorRow
 from kdissect.api.summary_pass import findings
 from kdissect.api.writing import write
 from kdissect.errors import OutputError
-from kdissect.rules.compiled_sql import DIRECTORY, columns_needed, names
+from kdissect.rules import executor
+from kdissect.rules.compiled_sql import DIRECTORY, SHARING, columns_needed, names
 from kdissect.rules.context import Context
 from kdissect.rules.evidence import EVIDENCE, expression
 from kdissect.rules.executor import LITTLE, gather
@@ -46,6 +47,25 @@ def test_every_evidence_is_printed_and_has_a_gate() -> None:
     assert set(EVIDENCE) == set(GATES)
     assert set(PAGE_EVIDENCE) == set(PAGE_GATES)
     assert set(names()) == set(EVERY)
+
+
+@pytest.mark.parametrize("one", SHARING)
+def test_what_findings_and_pages_ask_is_answered_once(
+    one: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are those of two queries, and neither of these is run."""
+    tables = tmp_path / "tables"
+    write(CAPTURES / "cluster-3.9.1.pcapng", tables, tables=list(columns_needed()))
+    pair = (one, SHARING[one])
+    alone = {name: gather(tables, columns_needed(), [name])[0][name] for name in pair}
+    assert all(alone.values())
+
+    def never(name: str) -> str:
+        raise AssertionError(f"{name} is asked apart")
+
+    monkeypatch.setattr(executor, "whole_query", never)
+    monkeypatch.setattr(executor, "query", never)
+    assert gather(tables, columns_needed(), pair) == (alone, {})
 
 
 @pytest.mark.slow
