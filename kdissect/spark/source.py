@@ -6,8 +6,9 @@ Spark finds the format by the package `pyspark_kdissect`. Connections across fil
 A tap is one task, or several if it is larger, one for each part of it (`source_parts`). A
 user-defined schema (``.schema("api string, latency_ns bigint")``) selects the columns to compute.
 Ids are those of `kdissect.read` of the tap's captures, and the optional column `tap` identifies the
-tap. Spark does not push columns down to a source, nor filters unless
-``spark.sql.python.filterPushdown.enabled`` is true.
+tap. A capture that cannot be read is a row of `problems`, and of any table with the optional column
+`_corrupt_capture`; with the option ``mode`` FAILFAST it fails the query. Spark does not push
+columns down to a source, nor filters unless ``spark.sql.python.filterPushdown.enabled`` is true.
 """
 
 import json
@@ -22,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kdissect.checkpoint.checkpoint import VERSION
+from kdissect.dataset.delta_actions import commented
 from kdissect.dataset.planning import SPARK_SPLIT_SIZE
 from kdissect.dataset.shared_staging import Staging, default_base, directory_of, remove_old
 from kdissect.dataset.storage import is_uri, reached_by, remember, seen
@@ -42,13 +44,28 @@ from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, par
 from kdissect.tables.schemas import TABLES
 
 TAP: Final = "tap"
+# Why a capture cannot be read: with this column its row is in every table, as with Spark's CSV.
+CORRUPT: Final = "_corrupt_capture"
+EXTRA: Final = (TAP, CORRUPT)
+PERMISSIVE, FAILFAST = "PERMISSIVE", "FAILFAST"
 # Rows per batch: 1 to 2 MB for Spark to take over at a time.
 SOURCE_BATCH_ROWS: Final = 8192
 # Supported options of the library, by type.
 TEXTS: Final = ("protocol",)
 LISTS: Final = ("ports", "brokers", "decode_as", "keylog")
 FLAGS: Final = ("payload", "verify_crc")
-OWN: Final = ("path", "paths", "table", "tap", "pushfilters", "splitsize", "piecesize", "staging")
+OWN: Final = (
+    "path",
+    "paths",
+    "captures",
+    "table",
+    "tap",
+    "mode",
+    "pushfilters",
+    "splitsize",
+    "piecesize",
+    "staging",
+)
 OF_STREAMS: Final = ("state", "quiet", "maxfilespertrigger", "maxbytespertrigger")
 
 
@@ -83,8 +100,13 @@ class KdissectDataSource(DataSource):
         return "kdissect"
 
     def schema(self) -> StructType:
-        """All columns of the table."""
-        found: StructType = from_arrow_schema(spark_schema(TABLES[self.table]))
+        """All columns of the table, with comments."""
+        table = TABLES[self.table]
+        found: StructType = from_arrow_schema(spark_schema(table))
+        for column, field in zip(found, commented(table), strict=True):
+            metadata = {name.decode(): value.decode() for name, value in field.metadata.items()}
+            unit = f" [{metadata['unit']}]" if "unit" in metadata else ""
+            column.metadata = {"comment": metadata["comment"] + unit}
         return found
 
     def reader(self, schema: StructType) -> "KdissectReader":
@@ -116,6 +138,9 @@ class KdissectReader(DataSourceReader):
         self.split_size = int(options.get("splitsize", options.get("piecesize", SPARK_SPLIT_SIZE)))
         self.staging = Path(options.get("staging", default_base()))
         self.filters: list[Filter] = []
+        self.mode = options.get("mode", PERMISSIVE).upper()
+        if self.mode not in (PERMISSIVE, FAILFAST):
+            raise KdissectError(f"mode is {PERMISSIVE} or {FAILFAST}, not {self.mode}")
 
     def partitions(self) -> Sequence[TapPartition | PartPartition]:
         """Tasks for each part of each tap, and for each unreadable capture."""
@@ -186,7 +211,7 @@ class KdissectReader(DataSourceReader):
 
     def made_options(self) -> Options:
         """Options of the library, with the columns to compute."""
-        names = [name for name in self.read_columns() if name != TAP]
+        names = [name for name in self.read_columns() if name not in EXTRA]
         made = stored_columns(TABLES[self.table], names) or ["capture"]
         return Options(**self.options, columns={self.table: made})
 
@@ -199,26 +224,29 @@ class KdissectReader(DataSourceReader):
         """Convert rows to the schema of Spark."""
         names = self.read_columns()
         made = spark_batch(
-            batch, spark_schema(TABLES[self.table], [name for name in names if name != TAP])
+            batch, spark_schema(TABLES[self.table], [name for name in names if name not in EXTRA])
         )
-        arrays = [
-            pa.array([tap] * batch.num_rows, pa.string()) if name == TAP else made[name]
-            for name in names
-        ]
+        extra = {
+            TAP: pa.array([tap] * batch.num_rows, pa.string()),
+            CORRUPT: pa.nulls(batch.num_rows, pa.string()),
+        }
+        arrays = [extra[name] if name in EXTRA else made[name] for name in names]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def problem_rows(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
-        """Row of an unreadable capture, if the table is that of problems."""
-        if self.table != "problems":
-            return
-        values = {
-            "capture": path,
-            "stage": "capture",
-            "kind": UNREADABLE,
-            "message": message,
-        }
+        """Row of an unreadable capture, in the table of problems, or where a column is for it.
+
+        Raises CaptureError in its place where the mode is FAILFAST.
+        """
+        if self.mode == FAILFAST:
+            raise CaptureError(message)
         names = self.read_columns()
-        types = {field.name: field.type for field in spark_schema(TABLES["problems"])}
+        values = {"capture": path, CORRUPT: message}
+        if self.table == "problems":
+            values |= {"stage": "capture", "kind": UNREADABLE, "message": message}
+        elif CORRUPT not in names:
+            return
+        types = {field.name: field.type for field in spark_schema(TABLES[self.table])}
         arrays = [pa.array([values.get(name)], types.get(name, pa.string())) for name in names]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
@@ -245,7 +273,8 @@ class FilteringReader(KdissectReader):
 def check_schema(table: str, schema: StructType) -> None:
     """Raise KdissectError for columns of a user's schema that do not match the table."""
     known: StructType = from_arrow_schema(spark_schema(TABLES[table]))
-    types = {field.name: field.dataType for field in [*known, StructField(TAP, StringType())]}
+    extra = [StructField(name, StringType()) for name in EXTRA]
+    types = {field.name: field.dataType for field in [*known, *extra]}
     for field in schema:
         if field.name not in types:
             raise KdissectError(not_among(f"no column {field.name!r} in {table}", types))
@@ -259,9 +288,11 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
     if "paths" in options:
         several: list[str] = json.loads(options["paths"])
         return several
-    if "path" not in options:
+    # In a query of a catalogue's table `path` is taken by Spark.
+    path = options.get("path", options.get("captures"))
+    if path is None:
         raise KdissectError("which captures? load(PATH), with a glob or a directory")
-    return [options["path"]]
+    return [path]
 
 
 def stream_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -282,7 +313,7 @@ def options_of(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         elif name in TEXTS:
             made[name] = value
         elif name not in OWN and name not in OF_STREAMS:
-            known = (*OWN[2:], *OF_STREAMS, *LISTS, *FLAGS, *TEXTS)
+            known = (*OWN[3:], *OF_STREAMS, *LISTS, *FLAGS, *TEXTS)
             raise KdissectError(not_among(f"no option {name!r}", known))
     if "ports" in made:
         made["ports"] = [int(port) for port in made["ports"]]
