@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.documents import head
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
+from kdissect.cli.live_advice import WorkersAdvice
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end, tell_finding
 from kdissect.cli.live_plan import Plan, files_memory, limited
 from kdissect.cli.live_signals import signals
@@ -59,6 +60,8 @@ class Parts:
             self.listeners.append(make_push(self.metrics, plan.otlp))
         if plan.has_lines:
             self.listeners += make_lines(plan, self.findings)
+        if plan.asked.interfaces:
+            self.listeners.append(WorkersAdvice())
         if plan.duration_s is not None:
             self.listeners.append(Deadline(plan.duration_s))
         if opened.dropped is not None:
