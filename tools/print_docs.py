@@ -34,6 +34,7 @@ TWINS = {
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
     "tables": ("kdissect.tables.schemas.TABLES", "one-table"),
     "sql": ("kdissect.api.querying.query", "sql"),
+    "tls-keys": ("kdissect.live.java_agent.load_agent", "tls-keys"),
     "completion": ("kdissect.cli.program.program", "the-command-line"),
     "report": ("kdissect.report.writing.write_report", "a-report"),
     "compare": ("kdissect.compare", "two-captures-compared"),

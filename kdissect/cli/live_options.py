@@ -25,7 +25,7 @@ LOOPBACK: Final = "127.0.0.1"
 WAYS: Final = ("auto", "ring", "scapy")
 SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
                  "buffer_bytes", "through", "promiscuous", "share",
-                 "netns")  # fmt: skip
+                 "netns", "earlier")  # fmt: skip
 
 
 class Address(NamedTuple):
@@ -193,6 +193,16 @@ def capturing(command: F) -> F:
             type=click.IntRange(1),
             metavar="PID",
             help="Interfaces of the network namespace of that process, as of a container.",
+        ),
+        option(
+            "--with",
+            "earlier",
+            group=CAPTURE,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            multiple=True,
+            metavar="FILE",
+            help="A capture from before, with the TLS handshakes of connections that are open; "
+            "repeatable.",
         ),
         option(
             "--sample",

@@ -17,6 +17,7 @@ from kdissect.cli.live_start import Opened
 from kdissect.cli.program import ANSWERED
 from kdissect.live.listener import Listener
 from kdissect.live.metrics_socket import Bound
+from kdissect.live.open_before import OpenBefore
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import Watcher
@@ -62,6 +63,8 @@ class Parts:
             self.listeners += make_lines(plan, self.findings)
         if plan.asked.interfaces:
             self.listeners.append(WorkersAdvice())
+        if plan.asked.earlier:
+            self.listeners.append(OpenBefore())
         if plan.duration_s is not None:
             self.listeners.append(Deadline(plan.duration_s))
         if opened.dropped is not None:

@@ -86,6 +86,7 @@ LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "top": ("top", "A live screen of clients and latency."),
         "spark": ("spark", "Captures of a cluster into a dataset, on Spark."),
         "dataset": ("dataset", "Check, compact and clean up a dataset."),
+        "tls-keys": ("tls_keys", "Let a running JVM log its TLS secrets."),
         "protocol": ("protocol", "The supported APIs and versions."),
         "completion": ("completion", "Completion for bash, zsh and fish."),
     },

@@ -22,6 +22,7 @@ from kdissect.dissection.options import Options
 from kdissect.live.counting.lines import json_of, line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
+from kdissect.live.open_before import OpenBefore
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.source_choice import Asked, filter_text
 from kdissect.live.watcher import Watcher
@@ -64,6 +65,8 @@ def run(plan: Plan, opened: Opened) -> int:
         listeners.append(view.findings)
     if plan.record is not None:
         listeners.append(make_recorder(plan, plan.record, view))
+    if plan.asked.earlier:
+        listeners.append(OpenBefore())
     if plan.once and plan.asked.is_live:
         listeners.append(Deadline(plan.window_s))
     if opened.dropped is not None:

@@ -29,8 +29,8 @@ class Asked:
     `sources` are captures to replay, one pipe ("-"), or with `follow` one file, directory or glob
     that is still being written. For interfaces: `expression` is a pcap-filter(7) in addition to
     that of the ports, which `all_ports` omits; of a `share` above 1 one in so many
-    connections is captured; with `netns` they are those of that process's network namespace; the
-    rest is as in `sources.opening`.
+    connections is captured; with `netns` they are those of that process's network namespace;
+    captures `earlier` are read before them; the rest is as in `sources.opening`.
     """
 
     sources: Sequence[str] = ()
@@ -44,6 +44,7 @@ class Asked:
     promiscuous: bool = False
     share: int = 1
     netns: int | None = None
+    earlier: Sequence[Path] = ()
 
     def check(self) -> None:
         """Raise KdissectError for invalid combinations, before anything is opened."""
@@ -60,6 +61,10 @@ class Asked:
             )
         if len(self.sources) > 1 and any(is_piped(source) for source in self.sources):
             raise InvalidArgument("a pipe is read by itself, not with other captures")
+        if self.earlier and not self.interfaces:
+            raise InvalidArgument(
+                "--with is for interfaces; captures are read together: earlier.pcap later.pcap"
+            )
         if self.netns is not None and self.sources:
             raise InvalidArgument("--netns is for interfaces: those of a process")
         if self.sources and self.share > 1:
@@ -74,6 +79,8 @@ class Asked:
         """Raise KdissectError where these sources cannot be shared by so many."""
         if workers > 1 and not self.interfaces:
             raise InvalidArgument("--workers share the packets of interfaces: name one with -i")
+        if workers > 1 and self.earlier:
+            raise InvalidArgument("--with has packets of all connections: leave --workers out")
         if workers > 1 and self.through == "scapy":
             raise InvalidArgument("--workers read rings; leave --through out")
 
@@ -93,11 +100,13 @@ def open_source(asked: Asked, options: Options | None = None) -> PacketSource:
     options = options or Options()
     asked.check()
     packet_source = _opened(asked, options)
-    return (
-        DelayBuffer(packet_source, KEY_DELAY_S)
-        if options.keylog and asked.is_live
-        else packet_source
-    )
+    if options.keylog and asked.is_live:
+        packet_source = DelayBuffer(packet_source, KEY_DELAY_S)
+    if asked.earlier:
+        from kdissect.sources.earlier_packets import EarlierPackets
+
+        packet_source = EarlierPackets(asked.earlier, packet_source)
+    return packet_source
 
 
 def open_sources(asked: Asked, options: Options, workers: int) -> list[PacketSource]:

@@ -109,7 +109,7 @@ class Streams:
 
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_budget", "_max_connections",
-        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_no_receiver",
+        "idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_no_receiver",
         "notes_opened",
         "opened", "repeats", "chunk", "_cache", "clock", "odd", "holds_odd", "is_last_odd",
         "_oldest_ns", "_is_replaying", "_replayed_from", "_loops",
@@ -131,7 +131,7 @@ class Streams:
         self.copies = DuplicatePackets()
         self._budget = ReassemblyBudget(max_held_in_all)
         self._max_connections = max_connections
-        self._idle_ns = idle_ns
+        self.idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
         # Number of segments when all connections were last checked.
@@ -231,7 +231,7 @@ class Streams:
             or peer.needs_care
             or (ahead > 0 and peer.next_sequence >= 0)
             or segment.window == 0
-            or silent >= self._idle_ns
+            or silent >= self.idle_ns
             or now >= self._due_ns
             or connection.epoch != clock.mark
             or passed < -STEP_NS
@@ -526,7 +526,7 @@ class Streams:
             # As if unknown: whether its end was noticed earlier must not matter.
             if connection.closed_by and silent >= LINGER_NS:
                 self._end(receiver, connection.closed_by, None, events)
-            elif silent >= self._idle_ns:
+            elif silent >= self.idle_ns:
                 self._end(receiver, CLOSED_BY_IDLE, None, events)
             elif segment.flags & SYN and is_new_incarnation(receiver, segment):
                 self._end(receiver, CLOSED_BY_REUSE, segment, events)
@@ -648,7 +648,7 @@ class Streams:
         """End connections silent when the clock was set back; the others are silent since then."""
         lingering = self._lingering
         is_due = len(lingering) > 0 and lingering[0][0] <= now
-        if is_due or now - self._oldest_ns >= self._idle_ns:
+        if is_due or now - self._oldest_ns >= self.idle_ns:
             self._sweep_ns = now
             self._evict(now, events)
 
@@ -710,7 +710,7 @@ class Streams:
             else:
                 lingering.append((due, receiver))
         if now >= self._sweep_ns:
-            if now - self._oldest_ns >= self._idle_ns:
+            if now - self._oldest_ns >= self.idle_ns:
                 self._sweep(now, events)
             self._schedule(now)
         self._due_ns = self._sweep_ns
@@ -725,13 +725,13 @@ class Streams:
         """
         self._oldest_ns = LATEST_NS
         for last_ns, receiver in self._last_times():
-            if now - last_ns >= self._idle_ns:
+            if now - last_ns >= self.idle_ns:
                 self._end(receiver, CLOSED_BY_IDLE, None, events)
             else:
                 self._oldest_ns = min(self._oldest_ns, last_ns)
 
     def _schedule(self, now: i64) -> None:
-        self._sweep_ns = now + self._idle_ns // SWEEPS_PER_IDLE
+        self._sweep_ns = now + self.idle_ns // SWEEPS_PER_IDLE
         self._due_ns = min(self._due_ns, self._sweep_ns)
 
     def _make_room(self, segment: Segment, events: list[Event]) -> None:

@@ -67,7 +67,7 @@ UNBOUNDED = (
     ),
 )  # fmt: skip
 # They read no capture, or are jobs of another program; `dataset` reads logs and ends of files.
-ELSEWHERE = {"completion", "dataset", "protocol", "spark", "tables"}
+ELSEWHERE = {"completion", "dataset", "protocol", "spark", "tables", "tls-keys"}
 SQL = (
     "select api, count(*), max(latency_ns) from exchanges join partitions using (exchange_id) "
     "group by api"

@@ -16,7 +16,7 @@ from kdissect.tables.schemas import TABLES
 from tools.siege import texts
 
 # Spark reads captures by the same library: 10 s a command, see tests/spark. The others read none.
-ELSEWHERE = frozenset({"spark", "dataset", "tables", "completion"})
+ELSEWHERE = frozenset({"spark", "dataset", "tables", "completion", "tls-keys"})
 QUERIES = (
     "select * from exchanges", "select api, count(*) from exchanges group by api",
     "select * from errors join exchanges using (exchange_id) order by latency_ns desc limit 5",
@@ -66,7 +66,7 @@ LEFT_OUT = {
     "-i": "needs an interface: see `peers`",
     "--filter": "of an interface", "--promiscuous": "of an interface",
     "--all-ports": "of an interface", "--through": "of an interface",
-    "--sample": "of an interface", "--netns": "of an interface",
+    "--sample": "of an interface", "--netns": "of an interface", "--with": "of an interface",
     "--buffer": "of an interface", "--workers": "of an interface",
     "--user": "of an interface, and gives rights up",
     "--follow": "waits for more without an end: see `peers`",
