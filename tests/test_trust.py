@@ -61,6 +61,7 @@ CHANGES = {
     "replace", "open for writing", "os.open", "delete_file", "delete_dir", "delete_dir_contents",
 }  # fmt: skip
 CHANGES_WITH_A_REASON: dict[str, str] = {
+    "cli/tls_keys.py": "a new key log, named by the user, for one user alone",
     "live/recorded_sessions.py": "a new file, named by the user, never one that is there",
     "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",

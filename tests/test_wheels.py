@@ -177,7 +177,9 @@ def documents(name: str) -> list[dict[str, object]]:
     return list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / name).read_text()))
 
 
-@pytest.mark.parametrize("name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml"])
+@pytest.mark.parametrize(
+    "name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml", "broker-of-node.yaml"]
+)
 def test_kubernetes_accepts_the_deployed_manifests(name: str) -> None:
     validator = pytest.importorskip(
         "kubernetes_validate", reason="pip install kubernetes-validate: Kubernetes' schemas"

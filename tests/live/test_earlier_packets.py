@@ -137,7 +137,7 @@ def test_a_capture_of_an_interface_begins_in_a_connection(
     assert "no Kafka" not in said, said
     found = [row["api"] for run in runs_in(tables) for row in rows(run, "exchanges")]
     assert len(found) > 10
-    assert {"Produce", "Metadata"} <= set(found)
+    assert {"Fetch", "Metadata"} <= set(found)
 
 
 def test_it_is_for_interfaces_of_one_process() -> None:
