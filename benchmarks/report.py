@@ -5,8 +5,8 @@
 
 The large ones: quickstart, 1 GB of bulk, 500 MB of small messages, 440 MB of 4 000 mixed
 connections, and 100 000 clients, each with an address of its own and four exchanges.
-Time to interactive is `domInteractive` of Debian's Chromium when the page is opened from disk; "-"
-without a browser or Playwright.
+Time to interactive is `domInteractive` of Debian's Chromium when the page is opened from disk, the
+least of five; beside it the time until all plots are drawn. "-" without a browser or Playwright.
 """
 
 import shutil
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks import drawn, timing
 from benchmarks.timing import KDISSECT, Program
@@ -27,11 +27,16 @@ QUICKSTART: Final = ROOT / "captures" / "quickstart.pcapng"
 LARGE: Final = (("bulk", 1_000, 50), ("small", 500, CONNECTIONS), ("mixed", 440, CONNECTIONS))
 CLIENTS: Final = 100_000
 EXCHANGES: Final = 4  # of each client
-INTERACTIVE: Final = "performance.getEntriesByType('navigation')[0].domInteractive"
+# Milliseconds until the page can be used, and until all of its plots are drawn.
+INTERACTIVE: Final = (
+    "[performance.getEntriesByType('navigation')[0].domInteractive, "
+    "performance.getEntriesByName('drawn')[0].startTime]"
+)
+OPENED: Final = 5  # times; the least counts, as other programs of the machine add to it
 
 
 def interactive(page: Path) -> str:
-    """Milliseconds until a browser lets its user act."""
+    """Milliseconds until a browser lets its user act, and until all is drawn."""
     program = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
@@ -40,13 +45,20 @@ def interactive(page: Path) -> str:
     if program is None:
         return "-"
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        opened = browser.new_page()
-        opened.goto(page.as_uri())
-        opened.wait_for_selector("html[data-ready]", timeout=60_000)
-        found = opened.evaluate(INTERACTIVE)
-        browser.close()
-    return f"{found:.0f} ms"
+        found = [opening(driver, program, page) for _ in range(OPENED)]
+    usable, drawn_at = (min(times) for times in zip(*found, strict=True))
+    return f"{usable:.0f} / {drawn_at:.0f} ms"
+
+
+def opening(driver: Any, program: str, page: Path) -> list[float]:
+    """The times of one opening, in a browser of its own."""
+    browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    opened = browser.new_page()
+    opened.goto(page.as_uri())
+    opened.wait_for_selector("html[data-ready]", timeout=60_000)
+    found: list[float] = opened.evaluate(INTERACTIVE)
+    browser.close()
+    return found
 
 
 def line(kind: str, capture: Path, scratch: Path, program: str) -> str:
@@ -59,7 +71,7 @@ def line(kind: str, capture: Path, scratch: Path, program: str) -> str:
     times = f"{report.cpu_seconds:.1f} / {summary.cpu_seconds:.1f} s"
     memory = f"{report.peak_bytes / 1e6:.0f} / {summary.peak_bytes / 1e6:.0f} MB"
     sizes = f"{capture.stat().st_size / 1e6:5.0f} MB  {page.stat().st_size / 1e6:.2f} MB"
-    return f"{kind:10} {sizes}  {interactive(page):>8}  {times:>16}  {memory:>16}"
+    return f"{kind:10} {sizes}  {interactive(page):>14}  {times:>16}  {memory:>16}"
 
 
 def large(seed: int, scratch: Path) -> Iterator[tuple[str, Path]]:
@@ -81,7 +93,9 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="the large cases instead")
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
-    print("capture             page  interactive  CPU report / summary  memory report / summary")
+    print(
+        "capture             page   usable / drawn  CPU report / summary  memory report / summary"
+    )
     with tempfile.TemporaryDirectory(prefix="kdissect-report-") as name:
         scratch = Path(name)
         small = drawn.captures(options, CONNECTIONS, scratch)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kdissect
+from benchmarks.report import INTERACTIVE
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.text.escape import escaped, is_harmful
 from tests.capture.writers import make_pcap
@@ -20,6 +21,11 @@ from tests.spark.rotated import link_type_of, packets_of
 
 OF_PLOT = "id => echarts.getInstanceByDom(document.getElementById(id)).getOption()"
 OF_PLOT_IN = "q => echarts.getInstanceByDom(document.querySelector(q)).getOption()"
+# A reader who is quicker than the plots: a click on a finding with a time, and on a button.
+CLICKS = """document.addEventListener("DOMContentLoaded", () => {
+  document.querySelector('.card[data-id="broker-stalls"] h3 button').click();
+  document.querySelector("#zoom button:nth-child(2)").click();
+})"""
 Opens = Callable[..., Opened]
 
 
@@ -116,6 +122,23 @@ def test_plots_draw_the_numbers_of_the_page(page_path: Path, opened: Opens) -> N
     (table,) = (one for one in data["tables"] if one["name"] == "brokers_topics")
     topics = {link["target"]: link["value"]["bytes"] for link in links}
     assert {f"topic {row[1]}": row[4] for row in table["rows"]}.items() <= topics.items()
+
+
+@pytest.mark.slow
+def test_the_page_can_be_used_before_its_plots_are_drawn(page_path: Path, opened: Opens) -> None:
+    """What takes long does not keep it from answering."""
+    shown = opened(page_path)
+    usable, drawn = shown.page.evaluate(INTERACTIVE)
+    assert 0 < usable < drawn
+    clicked = shown.page.context.new_page()
+    clicked.add_init_script(CLICKS)
+    clicked.goto(page_path.as_uri())
+    clicked.wait_for_selector("html[data-ready]")
+    zoom = "echarts.getInstanceByDom(document.getElementById('time-plot')).getOption().dataZoom[0]"
+    clicked.wait_for_function(f"{zoom}.start > 0")
+    clicked.close()
+    assert shown.page.evaluate(OF_PLOT, "time-plot")["series"]
+    assert shown.said == []
 
 
 @pytest.mark.slow

@@ -185,6 +185,10 @@ function timeTooltip(items) {
 
 /** @param {number} from @param {number} to show this time in all plots */
 function zoomTo(from, to) {
+  if (!document.documentElement.dataset.ready) {
+    later(() => zoomTo(from, to)); // plots that are not drawn yet have no axis to move
+    return;
+  }
   const width = Math.max(to - from, time.width_ms * 4);
   const middle = (from + to) / 2;
   const startValue = Math.max(START, middle - width / 2);
@@ -201,8 +205,8 @@ function sayRange(from, to) {
 
 /** @returns {[number, number]} the time that is shown */
 function range() {
-  const zoom = timed[0].getOption().dataZoom[0];
-  return [zoom.startValue ?? START, zoom.endValue ?? END];
+  const zoom = timed[0].getOption()?.dataZoom?.[0];
+  return [zoom?.startValue ?? START, zoom?.endValue ?? END];
 }
 
 /** @param {number} by more than 1 shows more time @param {number} [shift] in widths */

@@ -98,5 +98,5 @@ function startSequences() {
     end = sequenceElement(found[Number(which.value)], place, "", "Requests and responses in the order of their packets.");
   };
   which.addEventListener("change", show);
-  setTimeout(show); // with the theme that is set by then
+  later(show); // with the theme that is set by then
 }
