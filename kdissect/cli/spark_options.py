@@ -193,11 +193,12 @@ def into_dataset(command: F) -> F:
     @wraps(command)
     def with_making(
         tap: str | None, tables: list[str] | None, split_size: int, settings: options.Settings,
-        payload: bool, verify_crc: bool, **values: Any,
+        payload: bool, verify_crc: bool, full_hash: bool, **values: Any,
     ) -> Any:  # fmt: skip
         making = {
-            "tap": tap, "split_size": split_size, "payload": payload, "verify_crc": verify_crc,
-            **settings, **({"tables": tables} if tables else {}),
+            "tap": tap, "split_size": split_size, "full_hash": full_hash,
+            "payload": payload, "verify_crc": verify_crc, **settings,
+            **({"tables": tables} if tables else {}),
         }  # fmt: skip
         return command(**values, making=making)
 
@@ -211,6 +212,11 @@ def into_dataset(command: F) -> F:
         show_default=True,
         metavar="BYTES",
         help="Size of the splits of a capture, one per task.",
+    )(wrapped)
+    wrapped = click.option(
+        "--full-hash",
+        is_flag=True,
+        help="Know copies of captures above 16 MB by all of their bytes, not by samples.",
     )(wrapped)
     wrapped = options.making(wrapped)
     wrapped = click.option(

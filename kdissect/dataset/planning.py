@@ -83,23 +83,36 @@ class Work(NamedTuple):
         return range(len(self.tap.captures) - self.late, len(self.tap.captures))
 
 
+# Of a larger capture only samples are hashed: reading all of it is as dear as dissecting it.
+HASHED_WHOLE: Final = 16 << 20
+SAMPLES: Final = 64
+SAMPLE_BYTES: Final = 64 << 10
+SAMPLED: Final = "sampled:"  # begins such an identity
+
 Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 
 
 def inspect_capture(
-    path: str, split_size: int = SPARK_SPLIT_SIZE, stores: tuple[str, ...] = ()
+    path: str,
+    split_size: int = SPARK_SPLIT_SIZE,
+    stores: tuple[str, ...] = (),
+    *,
+    full_hash: bool = False,
 ) -> Inspected | Broken:
-    """Read a capture once for its sha256, and once to split it and to count its packets."""
+    """Read a capture to split it and to count its packets, and hash its content, or samples."""
     for one in stores:
         remember(one)
     size, modified_ns = seen(path)
     try:
         with local_copy(path) as copy:
-            digest = sha256_of(Path(copy))
             splits, packets = plan_file(path, split_size, copy)
             if packets < 0:
                 splits, packets = count_packets(splits[0], copy)
             first_time_ns = chains([copy])[0].first_time_ns
+            if full_hash or size <= HASHED_WHOLE:
+                digest = sha256_of(Path(copy))
+            else:
+                digest = samples_of(Path(copy), packets, first_time_ns)
         if seen(path) != (size, modified_ns):
             return Broken(path, f"{path}: is being written; it is read when that is over")
     except (CaptureError, OSError) as error:
@@ -135,6 +148,18 @@ def sha256_of(path: Path) -> str:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def samples_of(path: Path, packets: int, first_time_ns: int) -> str:
+    """Identity of a large capture: by its size, packets, first time and samples of its content."""
+    made = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        for number in range(SAMPLES):
+            file.seek((size - SAMPLE_BYTES) * number // (SAMPLES - 1))
+            made.update(file.read(SAMPLE_BYTES))
+    made.update(f"{size} {packets} {first_time_ns}".encode())
+    return SAMPLED + made.hexdigest()
 
 
 def unread(paths: Iterable[str], contents: Contents) -> list[str]:

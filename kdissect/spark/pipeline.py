@@ -6,7 +6,7 @@ read again, no rows are duplicated or lost. See docs/decisions/spark-pipeline.md
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -81,17 +81,21 @@ def dissect(
     tap: str | None = None,
     tables: Sequence[str] = DEFAULT_TABLES,
     split_size: int = SPARK_SPLIT_SIZE,
+    full_hash: bool = False,
     **options: Any,
 ) -> Outcome:
     """Bring captures into a dataset, in the tasks of a Spark session (None: in this process).
 
     `captures` are paths, globs and directories visible to all executors; `tap` is a pattern that
-    extracts the tap from the path (see `find_taps`); `options` are those of `kdissect.Options`. An
-    unreadable capture is a row in `problems`, and is listed in its contents. A tap that cannot be
-    continued does not affect the others: see `Outcome.failed`. Raises KdissectError.
+    extracts the tap from the path (see `find_taps`); with `full_hash`, copies of captures above 16
+    MB are known by all of their bytes, not by samples; `options` are those of `kdissect.Options`.
+    An unreadable capture is a row in `problems`, and is listed in its contents. A tap that cannot
+    be continued does not affect the others: see `Outcome.failed`. Raises KdissectError.
     """
     found = find_taps([os.fspath(one) for one in captures], tap)
-    return dissect_taps(spark, found, dataset, tables=tables, split_size=split_size, **options)
+    return dissect_taps(
+        spark, found, dataset, tables=tables, split_size=split_size, full_hash=full_hash, **options
+    )
 
 
 def dissect_taps(
@@ -101,6 +105,7 @@ def dissect_taps(
     *,
     tables: Sequence[str] = DEFAULT_TABLES,
     split_size: int = SPARK_SPLIT_SIZE,
+    full_hash: bool = False,
     **options: Any,
 ) -> Outcome:
     """Like `dissect`, with taps that were found before."""
@@ -109,7 +114,8 @@ def dissect_taps(
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
     runner = here if spark is None else on_spark(spark)
     with Dataset(dataset) as opened:
-        return _dissect(opened, found.taps, found.broken, chosen, split_size, runner)
+        inspect = partial(inspect_capture, split_size=split_size, full_hash=full_hash)
+        return _dissect(opened, found.taps, found.broken, chosen, inspect, runner)
 
 
 def _dissect(
@@ -117,13 +123,13 @@ def _dissect(
     taps: Sequence[Any],
     unreadable: Sequence[Broken],
     options: Options,
-    split_size: int,
+    inspecting: Callable[..., Inspected | Broken],
     runner: Runner,
 ) -> Outcome:
     contents = dataset.contents
     check_options(contents, options)
     stores = stores_of(dataset, taps, contents)
-    inspect = partial(inspect_capture, split_size=split_size, stores=stores)
+    inspect = partial(inspecting, stores=stores)
 
     def inspect_all(paths: Sequence[str]) -> list[Inspected | Broken]:
         return nearest(runner, paths)(inspect, paths)
