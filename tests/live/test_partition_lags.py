@@ -4,9 +4,11 @@ import random
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 import kdissect
+from kdissect.live.counting.connection_rates import numbered
 from kdissect.live.counting.lag import Positions
 from kdissect.live.counting.mergeable import merge
 from kdissect.live.counting.meters import Meters
@@ -160,3 +162,9 @@ def test_problems_have_their_last_message() -> None:
     found = meters.snapshot().problem_messages
     assert [(one.kind, one.message, one.time_ns, one.connection_id) for one in found] == [
         ("skipped-bytes", "last", START + 1, 9)]  # fmt: skip
+
+
+@pytest.mark.parametrize("ids", [[5, 7, 5, 9], [1, 10**12, 1], [3], []])
+def test_connections_are_numbered_whatever_their_ids_are(ids: list[int]) -> None:
+    found, which = numbered(np.array(ids, np.int64))
+    assert [int(found[at]) for at in which] == ids

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.snapshot import LISTED, ConnectionRate
 from kdissect.protocol.readers import NULL
+from kdissect.tables.matrices import Ints
+
+# Values per row, on average, that are not worth sorting.
+SPARSE: Final = 4
 
 
 def connection_rates(
@@ -32,12 +37,12 @@ def connection_rates(
 
 
 def with_exchanges(merged: MergedBuckets, seconds: float) -> tuple[list[ConnectionRate], int]:
-    ids, which = np.unique(merged.column("connection_id"), return_inverse=True)
-    if not len(ids):
+    ids, which = numbered(merged.column("connection_id"))
+    counts = np.bincount(which, minlength=len(ids))
+    if not counts.any():
         return [], 0
-    counts = np.bincount(which)
     sent, received, failed = (
-        np.bincount(which, merged.column(name)) / seconds
+        np.bincount(which, merged.column(name), len(ids)) / seconds
         for name in ("request_size", "response_size", "has_error")
     )
     longest = np.full(len(ids), -1, np.int64)
@@ -48,7 +53,8 @@ def with_exchanges(merged: MergedBuckets, seconds: float) -> tuple[list[Connecti
     last = np.zeros(len(ids), np.int64)
     last[which] = merged.column("client")
     orders = [np.argsort(-measure, kind="stable") for measure in (counts, sent + received)]
-    chosen = list(dict.fromkeys(np.concatenate([one[:LISTED] for one in orders]).tolist()))
+    first = np.concatenate([one[:LISTED] for one in orders])
+    chosen = list(dict.fromkeys(first[counts[first] > 0].tolist()))
     texts = merged.names.clients.texts
     found = [
         ConnectionRate(
@@ -57,7 +63,21 @@ def with_exchanges(merged: MergedBuckets, seconds: float) -> tuple[list[Connecti
         )
         for at in chosen
     ]  # fmt: skip
-    return found, len(ids)
+    return found, int(np.count_nonzero(counts))
+
+
+def numbered(ids: Ints) -> tuple[Ints, Ints]:
+    """Distinct values, possibly with others between them, and the index of each row's value.
+
+    Ids of connections are dense, so that sorting them is seldom needed.
+    """
+    if not len(ids):
+        return ids, ids
+    first, last = int(ids.min()), int(ids.max())
+    if last - first <= SPARSE * len(ids):
+        return np.arange(first, last + 1), ids - first
+    found, which = np.unique(ids, return_inverse=True)
+    return found, which
 
 
 def client_of(state: ConnectionState | None) -> str:
