@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ibis.expr.operations import Node
 
 PLACE: Final = "place in the answer"
+ANSWER: Final = '"rows of the answer"'
 _COMPILING: Final = Lock()  # Ibis's options are those of the process
 
 
@@ -83,9 +84,17 @@ class DuckTables:
         self._opened.close()
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
-        """The rows of an expression over the tables."""
+        """The rows of an expression over the tables.
+
+        As a statement the query is parsed, bound and planned once, which takes longer than all the
+        rest where tables are small; as a relation it is bound three times.
+        """
         try:
-            return self.connection.sql(sql_of(answer.op())).to_arrow_table()
+            self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {sql_of(answer.op())}")
+            try:
+                return self.connection.sql(f"FROM {ANSWER}").to_arrow_table()
+            finally:
+                self.connection.execute(f"DROP TABLE {ANSWER}")
         except engine_failures() as error:
             # For damaged files, and for a condition, which is only applied here.
             raise self._query_error(error) from error
