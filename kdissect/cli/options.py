@@ -113,6 +113,10 @@ def decoding(command: F) -> F:
     @wraps(command)
     def with_settings(**values: Any) -> Any:
         settings: Settings = {name: values.pop(name) for name in DECODING}
+        if settings["keylog"]:
+            from kdissect.system.core_dumps import prevent_core_dumps
+
+            prevent_core_dumps()
         return command(**values, settings=settings)
 
     wrapped: F = with_settings
