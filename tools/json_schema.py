@@ -107,7 +107,7 @@ def documents_by_command() -> dict[str, dict[str, Any]]:
                 "wrong": {"type": "array", "items": {"type": "string"}},
             },
         },
-        "dataset expire": tried("files", "size"),
+        "dataset expire": tried("files", "size", "dropped_rows", "dropped_files"),
         "dataset ingest": counts("rotations", "size", "rows", "taps"),
         "dataset compact": tried("files", "size", "made"),
         "dataset forget": tried("rows", "files", "taps", "removed", "size"),

@@ -1,6 +1,7 @@
 """``kdissect dataset``: fill and maintain a dataset, without Spark; see docs/dataset.md."""
 
 from dataclasses import asdict
+from datetime import date
 from typing import Final
 
 import click
@@ -16,6 +17,16 @@ from kdissect.text.escape import escaped
 
 WEEK: Final = "7d"
 TARGET: Final = "128M"
+
+
+def day(_: click.Context, __: click.Parameter, text: str | None) -> date | None:
+    """Read a day (a click callback)."""
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no day; write it like 2026-08-01") from None
 
 
 @click.group(
@@ -73,6 +84,7 @@ def check(dataset: str, is_json: bool) -> int:
     epilog=options.examples(
         "kdissect dataset expire /data/kafka --dry-run",
         "kdissect dataset expire /data/kafka --older-than 30d",
+        "kdissect dataset expire /data/kafka --rows-before 2026-08-01",
     ),
 )
 @click.argument("dataset", metavar="DATASET")
@@ -85,20 +97,37 @@ def check(dataset: str, is_json: bool) -> int:
     metavar="TIME",
     help="Keep what versions since then need; an hour at least.",
 )
+@click.option(
+    "--rows-before",
+    callback=day,
+    metavar="DATE",
+    help="Drop the rows of all days before this one, like 2026-08-01, too.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @options.JSON_RESULT
-def expire(dataset: str, age_ns: int, dry_run: bool, is_json: bool) -> int:
+def expire(
+    dataset: str, age_ns: int, rows_before: date | None, dry_run: bool, is_json: bool
+) -> int:
     """Remove files of DATASET that runs have replaced, or that killed runs have left.
 
-    Earlier versions of its tables cannot be read afterwards, nor what was opened before.
+    Earlier versions of its tables cannot be read afterwards, nor what was opened before. Files of
+    rows that are dropped are removed by a later `expire`, when no recent version needs them.
     """
     from kdissect.dataset.maintenance import expire as expired
+    from kdissect.dataset.retention import Dropped, drop_days
 
+    dropped = Dropped(0, 0)
+    if rows_before is not None:
+        dropped = drop_days(dataset, rows_before, dry_run=dry_run)
     found = expired(dataset, age_ns / 1e9, dry_run=dry_run)
     if is_json:
-        print_document({**found._asdict(), "dry_run": dry_run})
+        gone = {"dropped_rows": dropped.rows, "dropped_files": dropped.files}
+        print_document({**found._asdict(), **gone, "dry_run": dry_run})
         return ANSWERED
     done = "would be removed" if dry_run else "removed"
+    if rows_before is not None:
+        verb = "would be dropped" if dry_run else "dropped"
+        click.echo(f"{human.counted(dropped.rows, 'row')} before {rows_before} {verb}")
     click.echo(f"{human.counted(found.files, 'file')} of {human.size(found.size)} {done}")
     return ANSWERED
 

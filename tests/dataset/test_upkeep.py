@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from kdissect.dataset import runs
 from kdissect.dataset.compaction import compact
 from kdissect.dataset.deletion import forget
 from kdissect.dataset.maintenance import check, expire
+from kdissect.dataset.retention import drop_days
 from kdissect.dataset.runs import Dataset
 from kdissect.errors import InvalidArgument, KdissectError, OutputError
 from kdissect.spark.pipeline import dissect
@@ -388,6 +390,37 @@ def test_filters_of_other_engines_find_the_rows(tmp_path: Path) -> None:
             filters = [pc.field(name).is_null(), *(pc.field(name) == one for one in values[:2])]
             for chosen in filters:
                 assert rows.to_table(filter=chosen).num_rows == everything.filter(chosen).num_rows
+
+
+def test_days_are_dropped_from_all_tables_and_the_tap_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=3)
+    other = CAPTURES / "retries-4.3.1.pcapng"
+    dataset = tmp_path / "dataset"
+    dissect(None, [*paths[:2], str(other)], dataset, tables=SOME)
+    days = sorted({file.date for tap in contents_of(dataset).taps for file in tap.files})
+    first = date.fromisoformat(days[0])
+    before = dataset_rows(dataset)
+    assert drop_days(dataset, first) == (0, 0)
+    after = first + timedelta(days=1)
+    told = drop_days(dataset, after, dry_run=True)
+    assert dataset_rows(dataset) == before
+    words = ["dataset", "expire", str(dataset), "--rows-before", str(after)]
+    assert run(words) == 0
+    assert f"{told.rows} rows before {after} dropped" in capsys.readouterr().out.replace(
+        "\u202f", ""
+    )
+    left = {file.date for tap in contents_of(dataset).taps for file in tap.files}
+    assert left == {*days} - {days[0]}
+    gone = sum(map(len, before.values())) - sum(map(len, dataset_rows(dataset).values()))
+    assert gone == told.rows > 0
+    assert delta_rows(dataset) == dataset_rows(dataset)
+    # Captures that are known are not dissected again; later ones continue their tap.
+    assert dissect(None, paths, dataset, tables=SOME).captures == 1
+    assert check(dataset).wrong == ()
+    assert run([*words[:-1], "yesterday"]) == 2
+    assert "is no day" in capsys.readouterr().err
 
 
 def test_what_is_to_be_forgotten_must_be_said_and_known(tmp_path: Path) -> None:
