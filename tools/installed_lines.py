@@ -24,6 +24,7 @@ ELSEWHERE: Final = {
     "s3://": "an object store",
     "hdfs://": "HDFS",
     "spark://": "a Spark cluster",
+    "tls-keys": "a JVM, and an agent that was fetched",
 }
 # Extras by the content of a line; the first match counts.
 NEEDS: Final = (

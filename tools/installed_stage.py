@@ -25,7 +25,13 @@ CAPTURES: Final = {
     "ring-2.pcap": "groups-4.3.1.pcapng",
 }
 PACKED: Final = {"ring-1.pcap.gz": "basics-4.3.1.pcapng", "ring-2.pcap.gz": "groups-4.3.1.pcapng"}
-TLS: Final = {"tls.pcapng": "tls/tls13-4.3.1.pcapng", "keys.log": "tls/tls13-4.3.1.keys"}
+TLS: Final = {
+    "tls.pcapng": "tls/tls13-4.3.1.pcapng",
+    "keys.log": "tls/tls13-4.3.1.keys",
+    "keys": "tls/tls13-4.3.1.keys",
+    "handshakes.pcap": "tls/tls13-4.3.1.pcapng",
+    "later.pcap": "tls/tls12-4.3.1.pcapng",
+}
 # Programs called by the lines that need not be installed. `ssh`, `sudo` and `kubectl exec` run
 # their arguments; tcpdump outputs the capture; the others read their input.
 STAND_INS: Final = {
@@ -136,6 +142,7 @@ class Stage:
         """Files of earlier commands for later ones: tables, and a live directory."""
         self._make(kdissect, "dissect", "broker.pcapng", "-o", "tables")
         self._make(kdissect, "live", "broker.pcapng", "-o", "DIR", "--rotate", "5s")
+        self._make(kdissect, "top", "broker.pcapng", "--record", "night.jsonl")
 
     def add_dataset(self, kdissect: Path, environment: dict[str, str]) -> None:
         """A dataset, by an environment that has Spark."""
@@ -153,7 +160,7 @@ class Stage:
 
     def directory(self, place: Path, line: str) -> Path:
         """Working directory with all files except those that the line writes."""
-        written = set(re.findall(r"-o (\S+)", line))
+        written = set(re.findall(r"(?:-o|--record) (\S+)", line))
         place.mkdir(parents=True)
         for path in self.files.iterdir():
             if path.name == "data":
