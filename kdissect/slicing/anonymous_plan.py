@@ -1,7 +1,8 @@
 """Stream bytes of an anonymized slice: a `Plan` in which every kept byte was written anew.
 
     frame of a sound exchange    as `renaming` writes it
-    frame of another exchange    its size, and its header with a pseudonym of the client id
+    frame of another exchange    its size, and its header with a pseudonym of the client id; of one
+                                 without request or of an unknown API or version, its size
     of a protocol before 0.8     nothing, also of the rest of its connection
     frame of no exchange         its size, and of a SASL token the users' pseudonyms
     PROXY header                 with other addresses, without its extensions
@@ -22,7 +23,14 @@ from kdissect.capture.files import Source
 from kdissect.dissection.dissector import Dissector
 from kdissect.errors import DecodeError
 from kdissect.exchanges.api_mismatches import doubt_of, guarded, is_overlong
-from kdissect.exchanges.exchange import DAMAGED, SUSPECT, Exchange
+from kdissect.exchanges.exchange import (
+    DAMAGED,
+    NO_REQUEST,
+    SUSPECT,
+    UNKNOWN_API,
+    UNKNOWN_VERSION,
+    Exchange,
+)
 from kdissect.framing.frames import Frame
 from kdissect.messages.full_bodies import full_body
 from kdissect.messages.redaction import has_secrets
@@ -50,6 +58,7 @@ PROXY_FIXED: Final = 16
 PROXY_FAMILY_AT: Final = 13
 # Family and transport of TCP over IPv4 and IPv6 → the size of an address.
 PROXY_ADDRESSES: Final = {0x11: 4, 0x21: 16}
+GUESSED: Final = NO_REQUEST | UNKNOWN_API | UNKNOWN_VERSION
 REMEMBERED: Final = 4
 
 
@@ -148,7 +157,10 @@ class AnonymousPlanner(Planner):
             data = self._renaming.frame(key, version, bytes(frame.data), is_response)
             self.write(frame, data, MASKED)
         except DecodeError:
-            self.write(frame, self._renaming.head(bytes(frame.data), is_response), ZEROED)
+            # The numbers of a header that was guessed may be part of a name.
+            is_guessed = exchange.status & GUESSED
+            data = b"" if is_guessed else bytes(frame.data)
+            self.write(frame, self._renaming.head(data, is_response), ZEROED)
 
     def is_chosen(self, frame: Frame) -> bool:
         """Whether packets of its connection are selected."""
@@ -161,9 +173,12 @@ class AnonymousPlanner(Planner):
             stream.is_dropped = True
 
     def write(self, frame: Frame, data: bytes, kind: int) -> None:
-        """What is behind the size field of a frame: these bytes, and zeros up to its end."""
-        patches = (self._spool.add(int(frame.position) + SIZE_FIELD, data),) if data else ()
-        self.keep(frame, len(data), kind, patches)
+        """A frame: its size, these bytes, and zeros up to its end.
+
+        The size is written, too: a segment that is sent again may have another one at its place.
+        """
+        size = (int(frame.size) & 0xFFFFFFFF).to_bytes(SIZE_FIELD, "big")
+        self.keep(frame, len(data), kind, (self._spool.add(int(frame.position), size + data),))
 
     def proxy_header(self, chunk: Chunk) -> None:
         stream = self.streams.get((int(chunk.connection.id), int(chunk.direction)))

@@ -124,7 +124,8 @@ class Cipher:
             mixed = sorted(
                 among, key=lambda one: self.hash("octet" + digits, before + bytes([one]))
             )
-            order = dict(zip(among, mixed, strict=True))
+            # Each is replaced by the next one of a secret order, so none by itself.
+            order = dict(zip(mixed, [*mixed[1:], mixed[0]], strict=True))
             if len(self._orders) < KNOWN_NETWORKS:
                 self._orders[before, digits] = order
         return order[number]

@@ -207,6 +207,43 @@ def test_each_sequence_can_be_chosen_and_has_its_messages(tmp_path: Path, opened
 
 
 @pytest.mark.slow
+def test_filters_of_the_map_leave_the_pairs_that_they_name(page_path: Path, opened: Opens) -> None:
+    """Links of the map beside the rows of both tables, by a name, by errors, and by latency."""
+    shown, data = opened(page_path), data_of(page_path.read_bytes())
+    every = []
+    for name in ("clients_brokers", "brokers_topics"):
+        (table,) = (one for one in data["tables"] if one["name"] == name)
+        paths = [column["path"] for column in table["columns"]]
+        every += [dict(zip(paths, row, strict=True)) for row in table["rows"]]
+    assert any(pair["errors"] for pair in every)
+
+    def links() -> set[tuple[str, str, int]]:
+        (series,) = shown.page.evaluate(OF_PLOT, "network-plot")["series"]
+        drawn = {node["id"] for node in series["data"]}
+        assert all({one["source"], one["target"]} <= drawn for one in series["links"])
+        pairs = [one["value"] for one in series["links"]]
+        return {(one["from"], one["to"], one["bytes"]) for one in pairs}
+
+    def expected(is_left: Callable[[Any], bool]) -> set[tuple[str, str, int]]:
+        return {(one["from"], one["to"], one["bytes"]) for one in every if is_left(one)}
+
+    client = max((one for one in every if one["errors"]), key=lambda one: one["errors"])["from"]
+    search = shown.page.get_by_label("Filter names of the map")
+    search.fill(client[:-1].upper())
+    found = expected(lambda one: client[:-1].lower() in f"{one['from']} {one['to']}".lower())
+    assert links() == found
+    assert found < expected(lambda _: True)
+    search.fill("")
+    shown.page.get_by_label("only with errors").check()
+    wrong = expected(lambda one: one["errors"] > 0)
+    assert links() <= wrong
+    assert len(links()) >= min(len(wrong), 14)
+    shown.page.get_by_label("colour by").select_option("latency")
+    assert "the p99 of latency" in str(shown.page.locator("#network-text").text_content())
+    assert shown.said == []
+
+
+@pytest.mark.slow
 def test_tables_sort_search_and_copy(page_path: Path, opened: Opens) -> None:
     shown, data = opened(page_path), data_of(page_path.read_bytes())
     (apis,) = (one for one in data["tables"] if one["name"] == "apis")

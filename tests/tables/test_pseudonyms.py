@@ -152,6 +152,8 @@ def test_addresses_keep_their_networks_and_their_digits(one: Any, other: Any) ->
         assert new.is_loopback == old.is_loopback
         assert new.is_multicast == old.is_multicast
         assert cipher.text(str(old)) == str(new)
+        parts = list(zip(str(old).split("."), str(new).split("."), strict=True))
+        assert all(was != now for was, now in parts[1:])
     shared = [a == b for a, b in zip(str(one).split("."), str(other).split("."), strict=True)]
     kept = [a == b for a, b in zip(str(made[0]).split("."), str(made[1]).split("."), strict=True)]
     prefix = shared.index(False) if False in shared else 4
