@@ -151,7 +151,7 @@ IN_SQL = {
         "columns_sql", "files", "of_dataset(name, tap)", "scanned(name, tap)", "selected",
     },
     "analysis/engines/duckdb_tables.py": {
-        "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
+        "ANSWER", "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
         "source_of(name, places)", "where",
     },
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
