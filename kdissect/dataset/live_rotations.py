@@ -2,48 +2,33 @@
 
 A directory is a tap, with the runs in it (`kdissect.tables.rotations`). Ids are unique within a
 run, so those of each run are moved to numbers of packets that no other run of the tap has
-(`Numbers`). The rows of a rotation are final; connections open at its end are in files that the
-next rotation of the run replaces. `date` is the day (UTC) of the rotation.
+(`packet_numbers`). The rows of a rotation are final; connections open at its end are in files that
+the next rotation of the run replaces. `date` is the day (UTC) of the rotation.
 
 What a tap's state file has are the balances of its runs, as JSON.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
+from typing import Any, Final
 
 from kdissect.analysis.engines.live_tables import balance_at
-from kdissect.dataset.days import date_in
-from kdissect.dataset.entries import (
-    OWN,
-    CaptureEntry,
-    FileEntry,
-    TapEntry,
-    partition_name,
-)
+from kdissect.dataset.entries import OWN, CaptureEntry, TapEntry, partition_name
+from kdissect.dataset.packet_numbers import Numbers
 from kdissect.dataset.rewriting import file_place
+from kdissect.dataset.rotation_rows import Rotation, Rows, hash_of, highest, mark_of
 from kdissect.dataset.runs import Dataset
 from kdissect.dataset.storage import joined, read_bytes
-from kdissect.dataset.stored_columns import spark_batch, spark_schema
 from kdissect.dataset.stored_run import added
 from kdissect.dataset.taps import chain_of, compiled
 from kdissect.errors import InvalidArgument, KdissectError, no_such_file
-from kdissect.protocol.readers import NULL
 from kdissect.system import strict_json
 from kdissect.system.confined import SECRET, Below
 from kdissect.tables.balances import checked_balance
-from kdissect.tables.batches import TEXT_TYPE, arrow_schema, ints_of, numbers
-from kdissect.tables.ids import FACTORS, LARGEST_TAP, TAP_BITS, id_offsets
-from kdissect.tables.matrices import Ints
+from kdissect.tables.ids import LARGEST_TAP, TAP_BITS
 from kdissect.tables.rotations import (
     OPEN_CONNECTIONS,
     check_links,
@@ -53,12 +38,8 @@ from kdissect.tables.rotations import (
     runs_in,
 )
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
-from kdissect.tables.stored_rows import as_declared, believed
-from kdissect.tables.writers import ParquetFile
 
 LIVE: Final = "live:"  # begins the chain of such a tap
-BATCH_ROWS: Final = 65_536
-BLOCK: Final = 1 << 20
 # Of the rotations of one run of the dataset: one file a table, day and tap.
 UNIT_BYTES: Final = 1 << 30
 STATE_BYTES: Final = 64 << 20
@@ -72,24 +53,6 @@ class Ingested:
     size: int = 0
     rows: int = 0
     taps: int = 0
-
-
-class Rotation(NamedTuple):
-    """A rotation that is not in the dataset: its directory, and sizes of its files by table."""
-
-    path: Path
-    files: Mapping[str, int]
-    modified_ns: int
-
-    @property
-    def run(self) -> str:
-        """Name of its run."""
-        return self.path.parent.name
-
-    @property
-    def size(self) -> int:
-        """Bytes of its files."""
-        return sum(self.files.values())
 
 
 def ingest(
@@ -275,140 +238,6 @@ class Unit:
         self.written.append(tap.state)
 
 
-class Rows:
-    """Files of a tap; a context manager, `entries` is set at its end."""
-
-    def __init__(self, dataset: Dataset, tables: Sequence[str], tap: TapEntry) -> None:
-        self.dataset = dataset
-        self.tables = tables
-        self.tap = tap
-        self.count = 0
-        self.entries: list[FileEntry] = []
-        self._open = ExitStack()
-        self._files: dict[str, ParquetFile] = {}
-        self._last_open: dict[str, tuple[Rotation, Numbers]] = {}
-
-    def __enter__(self) -> "Rows":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            for rotation, numbers_of in self._last_open.values():
-                self._write(rotation, OPEN_CONNECTIONS, numbers_of)
-        with self._open:
-            for path, file in self._files.items():
-                if kind is not None or not file.rows:
-                    file.discard()
-                    continue
-                file.finish()
-                file.publish()
-                table, date = path.split("/")[:2]
-                size = file.path.stat().st_size
-                day = date.removeprefix("date=")
-                is_open = path.endswith("-open.parquet")
-                self.entries.append(FileEntry(path, table, day, file.rows, size, is_open))
-
-    def add(self, rotation: Rotation, numbers_of: "Numbers") -> None:
-        """Add the final rows of a rotation."""
-        for table in rotation.files:
-            if table in self.tables:
-                self._write(rotation, table, numbers_of)
-
-    def set_open(self, rotation: Rotation, numbers_of: "Numbers") -> None:
-        """Set the rotation whose open connections count for its run."""
-        if OPEN_CONNECTIONS in rotation.files and "connections" in self.tables:
-            self._last_open[rotation.run] = rotation, numbers_of
-
-    def _write(self, rotation: Rotation, name: str, numbers_of: "Numbers") -> None:
-        is_open = name == OPEN_CONNECTIONS
-        table = "connections" if is_open else name
-        file = self._file(table, rotation, is_open=is_open)
-        schema = spark_schema(TABLES[table], text=TEXT_TYPE)
-        for batch in batches_of(rotation, name, table):
-            moved = numbers_of.moved(batch, rotation.run, self.tap.number)
-            file.write(spark_batch(moved, schema))
-            self.count += batch.num_rows
-
-    def _file(self, table: str, rotation: Rotation, *, is_open: bool) -> ParquetFile:
-        run = self.dataset.contents.run + 1
-        part = f"{mark_of(rotation.run)}-open" if is_open else "live"
-        name = (
-            f"{table}/date={date_in(rotation.path.name)}/tap={partition_name(self.tap.name)}/"
-            f"r{run:06}-{self.dataset.token}-t{self.tap.number}-{part}.parquet"
-        )
-        if name not in self._files:
-            path = self._open.enter_context(file_place(self.dataset, name))
-            schema = spark_schema(TABLES[table], text=TEXT_TYPE)
-            # As private as its source.
-            mode = (rotation.path / f"{next(iter(rotation.files))}.parquet").stat().st_mode & 0o666
-            self._files[name] = ParquetFile(path, schema, mode=mode)
-        return self._files[name]
-
-
-@dataclass
-class Segment:
-    """Numbers of packets of a run from `first` on are moved by `base`."""
-
-    first: int
-    base: int
-
-
-@dataclass
-class Numbers:
-    """Numbers of packets that the runs of a tap have; `next` is the first that none has.
-
-    A run claims as many as its rotations have used. Where another run has claimed some since, it
-    goes on after those: the numbers before keep their place, so an id is always the same.
-    """
-
-    next: int = 0
-    limits: dict[str, int] = field(default_factory=dict)
-    segments: dict[str, list[Segment]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, captures: Sequence[CaptureEntry]) -> "Numbers":
-        """Those that the rotations in a dataset have claimed, in their order."""
-        made = cls()
-        for one in captures:
-            run = Path(one.path).parent.name
-            made.claim(run, made.limits.get(run, 0) + one.packets)
-        return made
-
-    def claim(self, run: str, limit: int) -> int:
-        """Claim the numbers of a run below `limit`; returns how many are new.
-
-        >>> numbers = Numbers()
-        >>> numbers.claim("a", 10), numbers.claim("b", 5), numbers.claim("a", 12)
-        (10, 5, 2)
-        >>> numbers.segments["a"], numbers.next
-        ([Segment(first=0, base=0), Segment(first=10, base=5)], 17)
-        """
-        known = self.limits.get(run, 0)
-        count = max(0, limit - known)
-        own = self.segments.setdefault(run, [])
-        if count:
-            if not own or own[-1].base + known != self.next:
-                own.append(Segment(known, self.next - known))
-            self.limits[run] = known + count
-            self.next += count
-        return count
-
-    def moved(self, batch: pa.RecordBatch, run: str, tap: int) -> pa.RecordBatch:
-        """Rows with the ids of the tap."""
-        firsts = np.array([one.first for one in self.segments[run]], np.int64)
-        bases = np.array([one.base for one in self.segments[run]], np.int64)
-        for name, factor in FACTORS.items():
-            index = batch.schema.get_field_index(name)
-            if index < 0 or not len(firsts):
-                continue
-            ids = ints_of(batch[name])
-            base = bases[np.searchsorted(firsts, ids // factor, side="right") - 1]
-            found: Ints = ids + base * factor + id_offsets(tap)[name]
-            made = numbers(np.where(ids == NULL, int(NULL), found), pa.int64())
-            batch = batch.set_column(index, batch.schema.field(index), made)
-        return batch
-
-
 def runs_of(directory: Path) -> list[Path]:
     """Runs of a directory, the first one first."""
     return sorted(runs_in(directory), key=run_order)
@@ -423,57 +252,11 @@ def last_rotations(captures: Sequence[CaptureEntry]) -> dict[str, int]:
     return found
 
 
-def mark_of(run: str) -> str:
-    """A run in the name of a file."""
-    return hashlib.sha256(run.encode()).hexdigest()[:12]
-
-
 def entry_of(rotation: Rotation, digest: str, packets: int) -> CaptureEntry:
     """A rotation as the records have it; `packets` are the numbers that it has claimed."""
     return CaptureEntry(
         str(rotation.path), digest, rotation.size, rotation.modified_ns, -1, packets, 0
     )
-
-
-def hash_of(rotation: Rotation) -> str:
-    """sha256 of the files of a rotation, and of where it is in its run."""
-    made = hashlib.sha256(f"{rotation.run}/{rotation.path.name}".encode())
-    with Below(rotation.path) as below:
-        for name in sorted(rotation.files):
-            made.update(name.encode())
-            with os.fdopen(below.open_file(f"{name}.parquet"), "rb") as content:
-                while block := content.read(BLOCK):
-                    made.update(block)
-    return made.hexdigest()
-
-
-def batches_of(rotation: Rotation, name: str, table: str) -> Iterator[pa.RecordBatch]:
-    """Rows of a file of a rotation as kdissect declares them; DatasetError for other files."""
-    path = rotation.path / f"{name}.parquet"
-    schema = arrow_schema(TABLES[table])
-    with (
-        believed(str(path)),
-        Below(rotation.path) as below,
-        os.fdopen(below.open_file(path.name), "rb") as content,
-        parquet.ParquetFile(content) as opened,
-    ):
-        for batch in opened.iter_batches(BATCH_ROWS):
-            yield from as_declared(pa.Table.from_batches([batch]), schema).to_batches()
-
-
-def highest(rotation: Rotation) -> int:
-    """Highest number of a packet that ids of a rotation have, -1 for none."""
-    found = -1
-    for name in rotation.files:
-        table = "connections" if name == OPEN_CONNECTIONS else name
-        columns = [one.name for one in TABLES[table].columns if one.name in FACTORS]
-        for batch in batches_of(rotation, name, table):
-            for column in columns:
-                ids = ints_of(batch[column])
-                ids = ids[ids != NULL]
-                if len(ids):
-                    found = max(found, int(ids.max()) // FACTORS[column])
-    return found
 
 
 def content_of(dataset: Dataset, name: str) -> bytes:
