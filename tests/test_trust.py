@@ -33,7 +33,7 @@ CALLS_WITH_A_REASON = {
     "tables/row_writers.py": {"exec", "compile"},
     # Names of modules from tables in the code.
     "__init__.py": {"import_module"},
-    "cli/live_imports.py": {"import_module"},
+    "cli/live/imports.py": {"import_module"},
     "cli/program.py": {"import_module"},
     "dataset/rollup_rows.py": {"import_module"},
 }
@@ -71,7 +71,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "cli/output.py": "the file that the user names",
     "cli/sql_prompt.py": "the history of the user's queries, in the user's own state directory",
     "cli/standard_streams.py": "opens /dev/null",
-    "cli/top_terminal.py": "opens the terminal",
+    "cli/top/terminal.py": "opens the terminal",
     "live/files/budget.py": "by `Below`",
     "live/files/publishing.py": "by `Below`",
     "live/files/runs.py": "the user's directory, runs in it by names made of a time, locks",

@@ -11,7 +11,7 @@ from kdissect.cli.documents import print_document
 from kdissect.cli.durations import duration
 from kdissect.cli.help import Command, Group
 from kdissect.cli.program import ANSWERED, FAILED
-from kdissect.cli.spark_options import byte_count
+from kdissect.cli.spark.options import byte_count
 from kdissect.text import human
 from kdissect.text.escape import escaped
 

@@ -82,9 +82,9 @@ LISTED: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "spans": ("spans", "Exchanges as OpenTelemetry spans."),
     },
     "Live, clusters and reference": {
-        "live": ("live", "Capture live, to files, lines and metrics."),
-        "top": ("top", "A live screen of clients and latency."),
-        "spark": ("spark", "Captures of a cluster into a dataset, on Spark."),
+        "live": ("live.command", "Capture live, to files, lines and metrics."),
+        "top": ("top.command", "A live screen of clients and latency."),
+        "spark": ("spark.command", "Captures of a cluster into a dataset, on Spark."),
         "dataset": ("dataset", "Check, compact and clean up a dataset."),
         "tls-keys": ("tls_keys", "Let a running JVM log its TLS secrets."),
         "protocol": ("protocol", "The supported APIs and versions."),

@@ -9,7 +9,7 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.help import Command
-from kdissect.cli.live_lines import tell
+from kdissect.cli.live.lines import tell
 from kdissect.cli.program import ANSWERED
 from kdissect.errors import InvalidArgument, KdissectError, OutputError, OutputExists
 from kdissect.live.java_agent import Jvm, load_agent

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from kdissect.cli import live_interfaces, live_run
-from kdissect.cli.live_lines import Deadline, Lines
-from kdissect.cli.live_plan import FIRST_BYTES, Plan, share_of
+from kdissect.cli.live import interfaces as live_interfaces
+from kdissect.cli.live import run as live_run
+from kdissect.cli.live.lines import Deadline, Lines
+from kdissect.cli.live.plan import FIRST_BYTES, Plan, share_of
 from kdissect.cli.program import run
 from kdissect.live.listener import Listener, Status
 from kdissect.live.source_choice import Asked

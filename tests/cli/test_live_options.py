@@ -1,7 +1,7 @@
 import click
 import pytest
 
-from kdissect.cli.live_options import (
+from kdissect.cli.live.options import (
     Address,
     Rotation,
     address_of,

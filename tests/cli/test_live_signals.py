@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kdissect.cli.live_signals import signals
+from kdissect.cli.live.signals import signals
 from kdissect.live.watcher import Flag, Watcher
 from tests.live.listening import Given, Kept
 
@@ -38,7 +38,7 @@ def test_a_hangup_opens_anew() -> None:
 def test_the_second_signal_ends_it_at_once(number: str, code: int) -> None:
     program = f"""
 import os, signal, time
-from kdissect.cli.live_signals import signals
+from kdissect.cli.live.signals import signals
 class Stuck:
     def stop(self): pass
 with signals(Stuck()):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.cli import live_start
-from kdissect.cli.live_options import Address
-from kdissect.cli.live_start import Needs, opened
+from kdissect.cli.live import start as live_start
+from kdissect.cli.live.options import Address
+from kdissect.cli.live.start import Needs, opened
 from kdissect.dissection.options import Options
 from kdissect.errors import CaptureError, KdissectError, OutputError
 from kdissect.live.privileges import Dropped
@@ -22,7 +22,7 @@ HEAVY = ("pyarrow", "numpy", "pandas", "duckdb", "ibis", "textual", "prometheus_
 
 
 @pytest.mark.parametrize(
-    "module", ["kdissect.cli.live_start", "kdissect.cli.live", "kdissect.cli.top"]
+    "module", ["kdissect.cli.live.start", "kdissect.cli.live.command", "kdissect.cli.top.command"]
 )
 def test_privileged_code_imports_no_module_that_starts_a_thread(module: str) -> None:
     program = (
@@ -89,8 +89,8 @@ def test_an_unimportable_module_is_an_error_that_names_the_user() -> None:
 
 def test_all_threads_are_checked_once_all_others_have_begun(tmp_path: Path) -> None:
     """Threads of files, lines and metrics start when their listener begins."""
-    from kdissect.cli.live_plan import Plan
-    from kdissect.cli.live_run import Parts
+    from kdissect.cli.live.plan import Plan
+    from kdissect.cli.live.run import Parts
 
     class Counted(Dropped):
         checks = 0

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kdissect.cli.program import run
-from kdissect.cli.spark_job import main
-from kdissect.cli.spark_options import SPLIT_SIZE
-from kdissect.cli.spark_outcome import show, show_batch
+from kdissect.cli.spark.job import main
+from kdissect.cli.spark.options import SPLIT_SIZE
+from kdissect.cli.spark.outcome import show, show_batch
 from kdissect.dataset.planning import SPARK_SPLIT_SIZE, Failed
 from kdissect.dataset.taps import Broken
 from kdissect.limits import parse_number

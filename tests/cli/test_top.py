@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.cli import top_run
 from kdissect.cli.program import run
-from kdissect.cli.top_capture import Capturing, capturing
-from kdissect.cli.top_terminal import has_screen
+from kdissect.cli.top import run as top_run
+from kdissect.cli.top.capture import Capturing, capturing
+from kdissect.cli.top.terminal import has_screen
 from kdissect.errors import CaptureError
 from kdissect.screen.view_state import ENDED, FAILED, RUNNING
 from kdissect.system.extras import missing_extra
@@ -133,7 +133,7 @@ def test_without_textual_one_line_names_the_extra(
     quickstart: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr("kdissect.cli.top_terminal.has_screen", lambda: True)
+    monkeypatch.setattr("kdissect.cli.top.terminal.has_screen", lambda: True)
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "textual" else found(name)
     )

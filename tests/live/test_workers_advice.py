@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.cli.live_advice import WorkersAdvice
+from kdissect.cli.live.advice import WorkersAdvice
 from kdissect.sources.packet_source import Counts
 from tests.live.made_rows import status
 

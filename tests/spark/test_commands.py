@@ -13,9 +13,9 @@ from unittest import mock
 
 import pytest
 
-from kdissect.cli import spark_options
-from kdissect.cli.spark_job import main
-from kdissect.cli.spark_options import Place
+from kdissect.cli.spark import options as spark_options
+from kdissect.cli.spark.job import main
+from kdissect.cli.spark.options import Place
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
 from tests.spark.killing import started
@@ -159,7 +159,7 @@ def test_a_worker_disconnected_by_spark_prints_no_stack_trace(
 # A job with an accumulator, which opens the JVM's connection for updates; then the JVM is gone.
 JVM_THAT_ENDS = """
 import os, signal, time
-from kdissect.cli.spark_options import Place
+from kdissect.cli.spark.options import Place
 try:
     with Place("local[1]", "512m", {}, False).session() as spark:
         context = spark.sparkContext

@@ -6,7 +6,7 @@ from kdissect.cli import options
 from kdissect.cli.documents import print_document
 from kdissect.cli.help import Command
 from kdissect.cli.program import ANSWERED
-from kdissect.cli.spark_options import Place, on_spark
+from kdissect.cli.spark.options import Place, on_spark
 from kdissect.text import human
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from kdissect.cli.live_leader import Leader
-from kdissect.cli.live_plan import Plan as LivePlan
-from kdissect.cli.live_start import Opened
+from kdissect.cli.live.leader import Leader
+from kdissect.cli.live.plan import Plan as LivePlan
+from kdissect.cli.live.start import Opened
 from kdissect.errors import KdissectError
 from kdissect.live.counting.merged_buckets import EVERYTHING
 from kdissect.live.counting.meters import Meters

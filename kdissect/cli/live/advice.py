@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kdissect.capture.packet import SECOND_NS
-from kdissect.cli.live_lines import tell
+from kdissect.cli.live.lines import tell
 from kdissect.live.listener import Listener, Status
 from kdissect.text.human import count
 

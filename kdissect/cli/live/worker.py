@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kdissect.cli.live_plan import Plan, limited
-from kdissect.cli.live_run import make_files, make_metrics, shedding
-from kdissect.cli.live_start import Opened
+from kdissect.cli.live.plan import Plan, limited
+from kdissect.cli.live.run import make_files, make_metrics, shedding
+from kdissect.cli.live.start import Opened
 from kdissect.cli.program import ANSWERED
 from kdissect.errors import KdissectError
 from kdissect.live.counting.meters import Meters

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kdissect.capture.packet import SECOND_NS
-from kdissect.cli.live_output import Output
+from kdissect.cli.live.output import Output
 from kdissect.dissection.options import Options
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.source_choice import Asked, filter_text

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kdissect.cli.live_options import Rotation
+from kdissect.cli.live.options import Rotation
 from kdissect.dissection.options import Options
 from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.limits import MIB, Limits

@@ -8,7 +8,7 @@ import click
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
 from kdissect.cli.help import CAPTURE, Command, option
-from kdissect.cli.live_options import (
+from kdissect.cli.live.options import (
     Address,
     Rotation,
     address_of,
@@ -189,14 +189,14 @@ def command(
     if has_metrics:
         require_extra(counting, "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
-        from kdissect.cli.live_interfaces import show_interfaces
+        from kdissect.cli.live.interfaces import show_interfaces
         from kdissect.sources.network_namespaces import inside
 
         with inside(asked.netns):
             show_interfaces()
         return ANSWERED
-    from kdissect.cli.live_plan import Plan, share_of
-    from kdissect.cli.live_start import Needs, opened
+    from kdissect.cli.live.plan import Plan, share_of
+    from kdissect.cli.live.start import Needs, opened
     from kdissect.dissection.options import Options
 
     chosen = DEFAULT_TABLES if tables is None else tables
@@ -205,8 +205,8 @@ def command(
         rotation = Rotation(every_s=60)
     plan = Plan(asked=asked, options=made, rotation=rotation, webhook=target, otlp=otlp, **rest)
     share = share_of(plan, workers)
-    modules = ["kdissect.cli.live_run"] if workers == 1 else ["kdissect.cli.live_worker"]
-    leading = [] if workers == 1 else ["kdissect.cli.live_leader"]
+    modules = ["kdissect.cli.live.run"] if workers == 1 else ["kdissect.cli.live.worker"]
+    leading = [] if workers == 1 else ["kdissect.cli.live.leader"]
     if metrics is not None:
         leading.append("kdissect.live.metrics_server")
     if has_metrics:
@@ -227,14 +227,14 @@ def command(
     )  # fmt: skip
     with opened(needs) as had:
         if had.seat is not None:
-            from kdissect.cli.live_worker import work
+            from kdissect.cli.live.worker import work
 
             return work(share, had, has_metrics, workers)
         if had.workers:
-            from kdissect.cli.live_leader import lead
+            from kdissect.cli.live.leader import lead
 
             return lead(plan, had)
-        from kdissect.cli.live_run import run
+        from kdissect.cli.live.run import run
 
         return run(plan, had)
 

@@ -11,13 +11,13 @@ import click
 
 from kdissect.cli.documents import head
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
-from kdissect.cli.live_lines import Deadline, tell_begin
-from kdissect.cli.live_signals import signals
-from kdissect.cli.live_start import Opened
+from kdissect.cli.live.lines import Deadline, tell_begin
+from kdissect.cli.live.signals import signals
+from kdissect.cli.live.start import Opened
 from kdissect.cli.program import ANSWERED, FAILED, leave
-from kdissect.cli.top_capture import Capturing, capturing
-from kdissect.cli.top_shown import Runs, Shown
-from kdissect.cli.top_terminal import has_screen, terminal
+from kdissect.cli.top.capture import Capturing, capturing
+from kdissect.cli.top.shown import Runs, Shown
+from kdissect.cli.top.terminal import has_screen, terminal
 from kdissect.dissection.options import Options
 from kdissect.live.counting.lines import json_of, line_of
 from kdissect.live.counting.meters import Meters
@@ -29,7 +29,7 @@ from kdissect.live.watcher import Watcher
 from kdissect.text.escape import json_safe
 
 if TYPE_CHECKING:
-    from kdissect.cli.live_plan import Plan as LivePlan
+    from kdissect.cli.live.plan import Plan as LivePlan
 
 
 class Plan(NamedTuple):
@@ -77,7 +77,7 @@ def run(plan: Plan, opened: Opened) -> int:
 
 def lead(plan: Plan, share: "LivePlan", opened: Opened) -> int:
     """The same of several workers; `share` is their plan."""
-    from kdissect.cli.top_leader import TopLeader
+    from kdissect.cli.top.leader import TopLeader
 
     leader = TopLeader(share, opened)
     leader.set_window(plan.window_s)
@@ -146,7 +146,7 @@ def lines(plan: Plan, runs: Runs, view: Shown) -> int:
 
 def once(plan: Plan, runs: Runs, view: Shown) -> int:
     """Print one page, of the last window."""
-    from kdissect.cli.top_page import print_page
+    from kdissect.cli.top.page import print_page
 
     def show(made: Capturing) -> None:
         made.wait()

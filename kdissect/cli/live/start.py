@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kdissect.cli.live_imports import (
+from kdissect.cli.live.imports import (
     can_import_as,
     cannot_read,
     import_all,
@@ -42,7 +42,7 @@ from kdissect.live.workers.forking import Seat, Worker, end_workers, fork_worker
 from kdissect.sources.packet_source import PacketSource
 
 if TYPE_CHECKING:
-    from kdissect.cli.live_options import Address
+    from kdissect.cli.live.options import Address
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kdissect.cli.top_shown import Runs
+from kdissect.cli.top.shown import Runs
 from kdissect.screen.view_state import ENDED, FAILED, RUNNING
 
 # Time limit for the thread to end: it checks ten times a second, and finishes pending work.

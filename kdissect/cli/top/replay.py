@@ -8,8 +8,8 @@ import click
 
 from kdissect.cli.documents import head
 from kdissect.cli.program import ANSWERED, FAILED, leave
-from kdissect.cli.top_run import Plan, show_screen
-from kdissect.cli.top_terminal import has_screen
+from kdissect.cli.top.run import Plan, show_screen
+from kdissect.cli.top.terminal import has_screen
 from kdissect.errors import InvalidArgument
 from kdissect.live.counting.lines import json_of, line_of
 from kdissect.live.counting.narrowing import narrowed
@@ -54,7 +54,7 @@ def capture_of(plan: Plan, session: RecordedSession) -> Any:
 
 def show_page(plan: Plan, snapshot: Snapshot) -> None:
     """Print the last snapshot."""
-    from kdissect.cli.top_page import print_page
+    from kdissect.cli.top.page import print_page
 
     if plan.is_json:
         print_document(snapshot)

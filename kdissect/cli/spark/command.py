@@ -9,15 +9,15 @@ from kdissect.cli.durations import duration
 from kdissect.cli.help import Command, Group
 from kdissect.cli.program import ANSWERED, FAILED
 from kdissect.cli.repeating import until_signal
-from kdissect.cli.spark_options import (
+from kdissect.cli.spark.options import (
     Place,
     byte_count,
     interrupt,
     into_dataset,
     on_spark,
 )
-from kdissect.cli.spark_outcome import show, show_batch
-from kdissect.cli.spark_rollup import rollup
+from kdissect.cli.spark.outcome import show, show_batch
+from kdissect.cli.spark.rollup import rollup
 
 if TYPE_CHECKING:
     from kdissect.spark.pipeline import Outcome

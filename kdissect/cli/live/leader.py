@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
-from kdissect.cli.live_lines import Lines, tell_begin, tell_files, tell_totals
-from kdissect.cli.live_plan import Plan
-from kdissect.cli.live_run import make_push, make_shared_findings, served, tell_problem, versioned
-from kdissect.cli.live_signals import signals
-from kdissect.cli.live_start import Opened
+from kdissect.cli.live.lines import Lines, tell_begin, tell_files, tell_totals
+from kdissect.cli.live.plan import Plan
+from kdissect.cli.live.run import make_push, make_shared_findings, served, tell_problem, versioned
+from kdissect.cli.live.signals import signals
+from kdissect.cli.live.start import Opened
 from kdissect.cli.program import ANSWERED
 from kdissect.errors import KdissectError
 from kdissect.live.counting.lines import line_of

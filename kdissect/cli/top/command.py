@@ -8,7 +8,7 @@ import click
 from kdissect.cli import options
 from kdissect.cli.environment import require_extra
 from kdissect.cli.help import CAPTURE, Command, option
-from kdissect.cli.live_options import (
+from kdissect.cli.live.options import (
     capturing,
     parsed_by,
     refuse_workers,
@@ -101,7 +101,7 @@ def command(
     printed each interval instead. Docs: top.md.
     """
     if not asked.sources and not asked.interfaces:
-        from kdissect.cli.live_interfaces import show_interfaces
+        from kdissect.cli.live.interfaces import show_interfaces
         from kdissect.sources.network_namespaces import inside
 
         with inside(asked.netns):
@@ -109,7 +109,7 @@ def command(
         click.echo("  kdissect top -i IFACE")
         return ANSWERED
     refuse_workers(workers, asked, settings)
-    from kdissect.cli.top_terminal import has_screen
+    from kdissect.cli.top.terminal import has_screen
     from kdissect.dissection.options import Options
 
     made = Options(**settings)
@@ -118,18 +118,18 @@ def command(
     if is_shown:
         require_extra("kdissect top", "live", "textual")
     if is_session(asked):
-        from kdissect.cli.top_replay import replay
-        from kdissect.cli.top_run import Plan
+        from kdissect.cli.top.replay import replay
+        from kdissect.cli.top.run import Plan
 
         return replay(Plan(*given))
-    modules = ["kdissect.cli.top_run", "kdissect.cli.top_page"]
+    modules = ["kdissect.cli.top.run", "kdissect.cli.top.page"]
     if is_shown:
         modules.append("kdissect.screen.app")
     if record is not None:
         modules.append("kdissect.live.recorded_sessions")
     if findings_s is not None:
         modules += ["kdissect.api.live_findings", "kdissect.rules.planned"]
-    from kdissect.cli.live_start import Needs, opened
+    from kdissect.cli.live.start import Needs, opened
 
     if workers > 1:
         return shared(given, Needs(
@@ -145,7 +145,7 @@ def command(
         has_screen=is_shown,
     )
     with opened(needs) as had:
-        from kdissect.cli.top_run import Plan, run
+        from kdissect.cli.top.run import Plan, run
 
         return run(Plan(*given), had)
 
@@ -168,20 +168,20 @@ def is_session(asked: Any) -> bool:
 def worker_modules(findings_s: float | None) -> tuple[str, ...]:
     """What each worker imports."""
     more = () if findings_s is None else ("kdissect.api.shared_window",)
-    return ("kdissect.cli.live_worker", *more)
+    return ("kdissect.cli.live.worker", *more)
 
 
 def leading_modules(modules: list[str], findings_s: float | None) -> tuple[str, ...]:
     """What the first process imports."""
     more = () if findings_s is None else ("kdissect.api.shared_window",)
-    return (*modules, "kdissect.cli.top_leader", *more)
+    return (*modules, "kdissect.cli.top.leader", *more)
 
 
 def shared(given: Any, needs: Any) -> int:
     """Run with several workers; returns the exit code of this process, which may be one of them."""
-    from kdissect.cli.live_plan import Plan as LivePlan
-    from kdissect.cli.live_plan import share_of
-    from kdissect.cli.live_start import opened
+    from kdissect.cli.live.plan import Plan as LivePlan
+    from kdissect.cli.live.plan import share_of
+    from kdissect.cli.live.start import opened
 
     asked, made, _, window_s, once, _, _, findings_s = given
     plan = LivePlan(
@@ -191,10 +191,10 @@ def shared(given: Any, needs: Any) -> int:
     share = share_of(plan, needs.workers)
     with opened(needs) as had:
         if had.seat is not None:
-            from kdissect.cli.live_worker import work
+            from kdissect.cli.live.worker import work
 
             return work(share, had, has_metrics=False, workers=needs.workers)
-        from kdissect.cli.top_run import Plan, lead
+        from kdissect.cli.top.run import Plan, lead
 
         return lead(Plan(*given), plan, had)
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.documents import head
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
-from kdissect.cli.live_advice import WorkersAdvice
-from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end, tell_finding
-from kdissect.cli.live_plan import Plan, files_memory, limited
-from kdissect.cli.live_signals import signals
-from kdissect.cli.live_start import Opened
+from kdissect.cli.live.advice import WorkersAdvice
+from kdissect.cli.live.lines import Deadline, Lines, tell, tell_begin, tell_end, tell_finding
+from kdissect.cli.live.plan import Plan, files_memory, limited
+from kdissect.cli.live.signals import signals
+from kdissect.cli.live.start import Opened
 from kdissect.cli.program import ANSWERED
 from kdissect.live.listener import Listener
 from kdissect.live.metrics_socket import Bound

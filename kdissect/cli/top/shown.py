@@ -7,7 +7,7 @@ from kdissect.live.counting.snapshot import CurrentFinding, Focus, Snapshot
 
 
 class Runs(Protocol):
-    """A capture that runs in a thread of its own, see `top_capture`."""
+    """A capture that runs in a thread of its own, see `capture`."""
 
     def run(self) -> None:
         """Run until it ends, or is to stop."""

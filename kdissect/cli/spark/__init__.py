@@ -1,0 +1,1 @@
+"""``kdissect spark`` and ``kdissect-job``: options, session and outcome."""

@@ -1,0 +1,1 @@
+"""``kdissect top``: options, the capture behind the screen, and its page of text."""
