@@ -140,14 +140,14 @@ def test_the_second_of_two_writers_changes_nothing(
 ) -> None:
     one = rotate("groups-4.3.1.pcapng", tmp_path / "one", 1, seed=1)
     other = rotate("sasl-4.3.1.pcapng", tmp_path / "other", 1, seed=2)
-    dataset = tmp_path / "dataset"
+    dataset, by_directory = tmp_path / "dataset", r"(one|other)/ring"
     unlocked(monkeypatch)
     for paths in ([], one):  # also where there is a dataset before
         if paths:
-            dissect(None, paths, dataset, tables=SOME)
+            dissect(None, paths, dataset, tap=by_directory, tables=SOME)
         before = dataset_rows(dataset)
         with Dataset(dataset) as late:
-            dissect(None, other, dataset, tables=SOME)
+            dissect(None, other, dataset, tap=by_directory, tables=SOME)
             now = dataset_rows(dataset)
             with pytest.raises(OutputError, match="another run writes to this dataset"):
                 late.commit(late.contents, [], [])
