@@ -11,7 +11,6 @@ from kdissect.analysis.engines.live_tables import live_places
 from kdissect.analysis.engines.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
 from kdissect.dataset.entries import Contents, table_files
-from kdissect.dataset.runs import contents_in, read_contents
 from kdissect.dataset.storage import absolute, is_uri, joined, remember, system_at
 from kdissect.dataset.stored_columns import spark_schema
 from kdissect.tables.schemas import TABLES
@@ -50,10 +49,16 @@ def place_at(path: str) -> Place | None:
     In a store only tables can be read, so KdissectError is raised there instead.
     """
     if is_uri(path):
+        from kdissect.dataset.runs import contents_in
+
         return dataset_place(path, contents_in(path))
     if Path(path, MARK).is_file():
         return directory_place(Path(path))
-    contents = read_contents(path) if Path(path).is_dir() else None
+    if not Path(path).is_dir():
+        return None
+    from kdissect.dataset.runs import read_contents  # which captures need not wait for
+
+    contents = read_contents(path)
     return dataset_place(path, contents) if contents else None
 
 
@@ -106,4 +111,6 @@ def balances_of(place: Place) -> list[dict[str, Any]]:
     """Byte balances of a dataset's taps, or of a live capture."""
     if place.is_live:
         return [dict(one) for one in place.balances]
+    from kdissect.dataset.runs import contents_in
+
     return [tap.balance for tap in contents_in(place.location).taps]

@@ -14,7 +14,7 @@ from kdissect.cli.program import ANALYSES, COMMANDS, program, run
 
 PIPE_CAPACITY = 65_536
 HEAVY = ("numpy", "pyarrow", "pandas", "duckdb", "rich", "dpkt", "zstandard", "lz4")
-SLOW = ("pandas", "pyarrow.compute", "numpy.ma", "duckdb")
+SLOW = ("pandas", "pyarrow.compute", "numpy.ma", "duckdb", "kdissect.dataset.runs")
 
 
 def kdissect(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
