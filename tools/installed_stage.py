@@ -63,6 +63,11 @@ HERE: Final = (
     (re.compile(r"\bsvc-7\b(?=.*Produce)"), "slow-rd"),
     (re.compile(r"\bsvc-7\b"), "worker-java"),
     (re.compile(r"group_id = 'orders'"), "group_id = 'order-workers'"),
+    (
+        re.compile(r"(ingest )/captures/live\b(.*--name )broker-1\b"),
+        r"\1mnt/broker-7/live\2broker-7",
+    ),
+    (re.compile(r"(?<= )/mnt/"), "mnt/"),
     (re.compile(r"(?<![\w.])/captures\b"), "taps"),
     (re.compile(r"(?<![\w.])/data/"), "data/"),
     (re.compile(r"(?<=report )/var/lib/kdissect\b"), "DIR"),  # which a live capture wrote
@@ -139,9 +144,10 @@ class Stage:
                 target.symlink_to(path)
 
     def add_tables(self, kdissect: Path) -> None:
-        """Files of earlier commands for later ones: tables, and a live directory."""
+        """Files of earlier commands for later ones: tables, and directories of live captures."""
         self._make(kdissect, "dissect", "broker.pcapng", "-o", "tables")
         self._make(kdissect, "live", "broker.pcapng", "-o", "DIR", "--rotate", "5s")
+        self._make(kdissect, "live", "broker.pcapng", "-o", "mnt/broker-7/live", "--rotate", "5s")
         self._make(kdissect, "top", "broker.pcapng", "--record", "night.jsonl")
 
     def add_dataset(self, kdissect: Path, environment: dict[str, str]) -> None:
