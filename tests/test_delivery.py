@@ -37,6 +37,7 @@ COMPARED = ("exchanges", "partitions", "batches", "records", "errors")
 # Values of a request alone, independent of the rest.
 REQUEST_COLUMNS = ("api_key", "api", "api_version", "correlation_id", "client_id", "request_size")
 # Values of a fetch session depend on its earlier requests and responses.
+NOT_CAPTURED = "response-not-captured"
 SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
 
 
@@ -300,8 +301,11 @@ def assert_part_of_the_truth(found: Found) -> None:
                 assert row[name] == true[name], (key, name)
         if row["outcome"] == "answered":
             assert row["response_size"] == true["response_size"]
-        status = row["decode_status"].replace("response-not-captured", "ok")
-        if status != true["decode_status"]:
+        status, expected = row["decode_status"], true["decode_status"]
+        if status.endswith(NOT_CAPTURED):  # then it is that of the request
+            status = status.removesuffix(NOT_CAPTURED).removesuffix("+") or "ok"
+            expected = expected.partition("+")[0]
+        if status != expected:
             assert "damaged" in status
             continue
         if row["outcome"] == true["outcome"]:
@@ -318,6 +322,7 @@ def without_session(row: Row) -> Row:
 
 @settings(max_examples=30)
 @given(st.integers(0, 1 << 32), st.sampled_from([0.01, 0.05, 0.2, 0.5]))
+@example(seed=15110430, loss=0.5)  # a request with bytes left over, whose response is lost
 @example(seed=88225, loss=0.5)  # a client's SYN without the broker's, whose first data is lost
 def test_a_capture_with_holes_gives_a_part_of_the_values(seed: int, loss: float) -> None:
     source = random.Random(seed)

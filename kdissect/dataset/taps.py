@@ -194,26 +194,36 @@ def undated(path: str) -> str:
 def roots_of(sources: Iterable[str]) -> list[str]:
     """Directories below which paths give the names of taps, without days and hours.
 
-    A directory itself, the fixed directories of a glob, and those that all named files share. So a
-    name depends on its own path and on the sources, not on which other files there are.
+    A directory itself, or what several share; the same of the fixed directories of globs; and those
+    that all named files share. So a name depends on its own path and on the sources, not on which
+    other files there are.
+
+    >>> roots_of(["/c/b1/ring*", "/c/b2/ring*"]), roots_of(["/c/b1/ring*", "/c/b1/2026-11-22/*"])
+    (['/c/'], ['/c/b1/'])
     """
-    roots: list[list[str]] = []
+    directories: list[list[str]] = []
+    fixed: list[list[str]] = []
     named_files: list[list[str]] = []
     for source in map(remember, sources):
         parts = source.split("/")
         is_there = not is_uri(source) and Path(source).exists()
         if not is_there and WILD.search(source):
             first = next(number for number, part in enumerate(parts) if WILD.search(part))
-            roots.append(parts[:first])
+            fixed.append(undated_parts(parts[:first]))
         elif is_directory(source):
-            roots.append(source.rstrip("/").split("/"))
+            directories.append(undated_parts(source.rstrip("/").split("/")))
         else:
             named_files.append(parts[:-1])
-    if named_files:
-        shared = zip(*named_files, strict=False)
-        same = takewhile(lambda parts: len({*parts}) == 1, shared)
-        roots.append([parts[0] for parts in same])
-    return ["".join(f"{part}/" for part in undated_parts(root)) for root in roots]
+    files = undated_parts(shared(named_files)) if named_files else None
+    roots = [shared(one) for one in (directories, fixed) if one] + ([files] if files else [])
+    return ["".join(f"{part}/" for part in root) for root in roots]
+
+
+def shared(paths: Sequence[Sequence[str]]) -> list[str]:
+    """The first directories that all paths have."""
+    return [
+        parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))
+    ]
 
 
 def undated_parts(directories: Sequence[str]) -> list[str]:
