@@ -33,7 +33,7 @@ NEEDS: Final = (
     (re.compile(r"kdissect spark \w|--engine spark|read.format"), ("spark", "java")),
     (re.compile(r"kdissect spans"), ("otel",)),
     (re.compile(r"--keylog"), ("tls",)),
-    (re.compile(r"--metrics|kdissect top (?!.*--once)"), ("live",)),
+    (re.compile(r"--metrics|kdissect top (?!.*--once)(?!--netns \S+$)"), ("live",)),
     (re.compile(r"\bdata/kafka\b|\bdataset/|\breport dataset\b"), ("datasets",)),
 )
 # Extras that have all of another one.
