@@ -34,7 +34,7 @@ NEEDS: Final = (
     (re.compile(r"kdissect spans"), ("otel",)),
     (re.compile(r"--keylog"), ("tls",)),
     (re.compile(r"--metrics|kdissect top (?!.*--once)(?!--netns \S+$)"), ("live",)),
-    (re.compile(r"\bdata/kafka\b|\bdataset/|\breport dataset\b"), ("datasets",)),
+    (re.compile(r"\bdata/kafka\b|\bdataset/|\bkdissect [\w-]+ dataset\b"), ("datasets",)),
 )
 # Extras that have all of another one.
 INCLUDED: Final = {"spark": "datasets", "rollups": "datasets"}
