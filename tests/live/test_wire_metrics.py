@@ -58,7 +58,7 @@ OF_CLIENTS = """
         SELECT connection_id, 'client' AS side, {0}_to_broker AS count FROM connections
         UNION ALL SELECT connection_id, 'broker', {0}_to_client FROM connections
     )
-    SELECT coalesce(client, 'none'), side, sum(count) FROM sided LEFT JOIN named USING
+    SELECT coalesce(nullif(client, ''), 'none'), side, sum(count) FROM sided LEFT JOIN named USING
     (connection_id) GROUP BY ALL
 """
 # Latencies without long polls, by client and by topic.
@@ -67,7 +67,7 @@ OWN = """
     WITH own AS (
         SELECT *, greatest(latency_ns - wait_ns, 0) / 1e9 AS own FROM exchanges
         WHERE latency_ns IS NOT NULL AND wait_ns IS NOT NULL
-    ), client_rows AS (SELECT [coalesce(client_id, 'none')] AS key, own FROM own),
+    ), client_rows AS (SELECT [coalesce(nullif(client_id, ''), 'none')] AS key, own FROM own),
     topic_rows AS (
         SELECT DISTINCT exchange_id, [topic, CASE api WHEN 'Produce' THEN 'produced' ELSE 'fetched'
         END] AS key, own FROM own JOIN partitions USING (exchange_id)
@@ -95,11 +95,11 @@ QUERIES = {
         r"regexp_extract(message, 'alert ([a-z_ ]+) \(', 1), count(*) FROM problems "
         "WHERE kind = 'tls-alert' GROUP BY ALL",
     "kdissect_throttle_seconds_total":
-        "SELECT coalesce(client_id, 'none'), sum(throttle_ms) / 1e3 FROM exchanges "
+        "SELECT coalesce(nullif(client_id, ''), 'none'), sum(throttle_ms) / 1e3 FROM exchanges "
         "WHERE throttle_ms > 0 GROUP BY 1",
     "kdissect_throttled_exchanges_total":
-        "SELECT coalesce(client_id, 'none'), count(*) FROM exchanges WHERE throttle_ms > 0 "
-        "GROUP BY 1",
+        "SELECT coalesce(nullif(client_id, ''), 'none'), count(*) FROM exchanges "
+        "WHERE throttle_ms > 0 GROUP BY 1",
     "kdissect_client_retransmitted_segments_total": OF_CLIENTS.format("retransmitted_segments"),
     "kdissect_client_zero_windows_total": OF_CLIENTS.format("zero_windows"),
     "kdissect_client_latency_seconds_count": OWN.format("key[1], count(*) FROM client_rows"),
