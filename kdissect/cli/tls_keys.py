@@ -56,14 +56,15 @@ def command(pid: int, agent: Path, output: Path, yes: bool) -> int:
     """Attach an agent to a running JVM, which from then on writes the secrets of its TLS sessions
     to FILE, until it ends.
 
-    Who has FILE can read these sessions. Nothing is changed in the JVM without this command. It is
-    run as the user of the JVM, or as root. Docs: tls.md#java.
+    Anyone with access to FILE can decrypt these sessions. Run it as the user of the JVM, or as
+    root. Docs: tls.md#java.
     """
     jvm = Jvm.of(pid)
     tell(
         f"this loads {agent.name} into process {pid} ({jvm.title}) of user {jvm.user}: it writes"
         f" the secrets of all TLS sessions that begin from now on to {output}, and stays until the"
-        " process ends. Who has that file can read these sessions, also recorded ones"
+        " process ends. Anyone with access to that file can decrypt these sessions, also recorded"
+        " ones"
     )
     if not yes and not is_confirmed():
         raise KdissectError("nothing was done; --yes says so without a question")

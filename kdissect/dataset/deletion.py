@@ -29,9 +29,8 @@ from kdissect.dataset.live_rotations import LIVE
 from kdissect.dataset.maintenance import left, remove_all, sizes_of, unneeded
 from kdissect.dataset.rewriting import Rewriting, adopt, rows_of
 from kdissect.dataset.runs import Dataset, contents_in
-from kdissect.dataset.storage import joined, read_bytes
+from kdissect.dataset.storage import joined, read_below
 from kdissect.errors import InvalidArgument, KdissectError
-from kdissect.system.confined import Below
 from kdissect.tables.batches import ints_of
 from kdissect.tables.matrices import Ints
 from kdissect.tables.schemas import TABLES
@@ -234,7 +233,7 @@ def has_state_of(opened: Dataset, tap: TapEntry, chosen: Chosen, name: str) -> b
     """Return whether the state of a tap has data of a chosen connection, or the name."""
     if not tap.state or tap.chain.startswith(LIVE):
         return False  # the state of a live capture's tap has counts only
-    if name.encode() in state_of(opened, tap.state):
+    if name.encode() in (read_below(opened.directory, tap.state, STATE_BYTES) or b""):
         return True
     for file in tap.files:
         if file.is_open and file.table in ("connections", "exchanges"):
@@ -242,17 +241,6 @@ def has_state_of(opened: Dataset, tap: TapEntry, chosen: Chosen, name: str) -> b
                 if np.isin(ids_of(rows["connection_id"]), chosen.touched).any():
                     return True
     return False
-
-
-def state_of(opened: Dataset, path: str) -> bytes:
-    """Bytes of a state; empty if it is gone."""
-    if opened.is_remote:
-        return read_bytes(joined(opened.directory, path), STATE_BYTES) or b""
-    with Below(opened.directory) as below:
-        try:
-            return below.read(path, STATE_BYTES)
-        except FileNotFoundError:
-            return b""
 
 
 def remove_replaced(opened: Dataset) -> dict[str, int]:

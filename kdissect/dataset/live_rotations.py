@@ -21,7 +21,7 @@ from kdissect.dataset.packet_numbers import Numbers
 from kdissect.dataset.rewriting import file_place
 from kdissect.dataset.rotation_rows import Rotation, Rows, hash_of, highest, mark_of
 from kdissect.dataset.runs import Dataset
-from kdissect.dataset.storage import joined, read_bytes
+from kdissect.dataset.storage import joined, read_below
 from kdissect.dataset.stored_run import added
 from kdissect.dataset.taps import chain_of, compiled
 from kdissect.errors import InvalidArgument, KdissectError, no_such_file
@@ -261,13 +261,7 @@ def entry_of(rotation: Rotation, digest: str, packets: int) -> CaptureEntry:
 
 def content_of(dataset: Dataset, name: str) -> bytes:
     """Bytes of a state."""
-    if dataset.is_remote:
-        content = read_bytes(joined(dataset.directory, name), STATE_BYTES)
-        if content is None:
-            raise KdissectError(no_such_file(joined(dataset.directory, name)))
-        return content
-    with Below(dataset.directory) as below:
-        try:
-            return below.read(name, STATE_BYTES)
-        except FileNotFoundError as error:
-            raise KdissectError(no_such_file(joined(dataset.directory, name))) from error
+    content = read_below(dataset.directory, name, STATE_BYTES)
+    if content is None:
+        raise KdissectError(no_such_file(joined(dataset.directory, name)))
+    return content

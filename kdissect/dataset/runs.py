@@ -263,7 +263,7 @@ class Dataset:
 
 
 def take_lock(lock: int, is_upkeep: bool) -> None:
-    """Lock the file, and write into it who has it; raises BlockingIOError while others have it."""
+    """Lock the file, and mark it if the holder is upkeep; BlockingIOError if another holds it."""
     end = time.monotonic() + WAIT_S
     while True:
         try:

@@ -35,7 +35,7 @@ from kdissect.dataset.run_records import (
     from_parquet,
     to_parquet,
 )
-from kdissect.dataset.storage import is_uri, joined, read_bytes, write_bytes
+from kdissect.dataset.storage import is_uri, joined, read_below, write_bytes
 from kdissect.dataset.store_options import delta_uri
 from kdissect.errors import DatasetError, OutputError, no_such_file
 from kdissect.system.confined import Below
@@ -103,16 +103,10 @@ class RunsTable:
             self.tables.opened(RUNS).optimize.compact()
 
     def _content(self, name: str) -> bytes:
-        if is_uri(self.location):
-            content = read_bytes(joined(self.location, name), VALUE_BYTES)
-            if content is None:
-                raise DatasetError(no_such_file(joined(self.location, name)))
-            return content
-        with Below(self.location) as below:
-            try:
-                return below.read(name, VALUE_BYTES)
-            except FileNotFoundError as error:
-                raise DatasetError(no_such_file(joined(self.location, name))) from error
+        content = read_below(self.location, name, VALUE_BYTES)
+        if content is None:
+            raise DatasetError(no_such_file(joined(self.location, name)))
+        return content
 
     def _commit(
         self,

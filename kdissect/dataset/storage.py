@@ -16,7 +16,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kdissect.errors import DatasetError, KdissectError, StoreError, no_such_file
+from kdissect.system.confined import Below
 
 URI: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
@@ -155,6 +156,18 @@ def read_bytes(location: str, limit: int | None = None) -> bytes | None:
         except FileNotFoundError:
             return None
     return content
+
+
+def read_below(directory: str, name: str, limit: int) -> bytes | None:
+    """Read a file below a directory, in a store or here without following links.
+
+    None if it does not exist; DatasetError beyond `limit` bytes.
+    """
+    if is_uri(directory):
+        return read_bytes(joined(directory, name), limit)
+    with suppress(FileNotFoundError), Below(directory) as below:
+        return below.read(name, limit)
+    return None
 
 
 def write_bytes(location: str, content: bytes) -> None:

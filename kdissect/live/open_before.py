@@ -1,4 +1,4 @@
-"""Connections of a capture from before: they are not idle only because nobody captured them."""
+"""Connections of an earlier capture: time that was not captured does not count as idle."""
 
 import time
 from collections.abc import Callable

@@ -10,7 +10,7 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import lz4.frame
@@ -186,8 +186,8 @@ def widened(packed: bytes, extra: int) -> bytes:
 def lz4_packers(packed: bytes) -> Iterator[Pack]:
     flags, block = packed[4], packed[5] >> 4 & 7
     for level in (0, 9):
-        yield lambda records, level=level: lz4.frame.compress(  # type: ignore[misc]
-            records,
+        yield partial(
+            lz4.frame.compress,
             compression_level=level,
             block_size=block if block >= 4 else 0,
             block_linked=not flags & LZ4_INDEPENDENT,

@@ -11,7 +11,7 @@ import io
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,7 +32,7 @@ from kdissect.dataset.storage import (
     is_uri,
     joined,
     reached_by,
-    read_bytes,
+    read_below,
     remember,
     remove,
     write_bytes,
@@ -185,20 +185,11 @@ def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
     from pyarrow import parquet
 
     with believed(joined(location, unit.rollup)):
-        content = rollup_content(location, unit.rollup)
+        content = read_below(location, unit.rollup, ROLLUP_BYTES)
         if content is None:
             return None
         rows = parquet.read_table(io.BytesIO(content))
         return as_declared(rows, rollup_schema(unit.level))
-
-
-def rollup_content(location: str, name: str) -> bytes | None:
-    """Content of a rollup file, None if it does not exist."""
-    if is_uri(location):
-        return read_bytes(joined(location, name), ROLLUP_BYTES)
-    with suppress(FileNotFoundError), Below(location) as below:
-        return below.read(name, ROLLUP_BYTES)
-    return None
 
 
 def save(location: str, name: str, content: bytes) -> None:
