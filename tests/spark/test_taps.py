@@ -53,6 +53,21 @@ def test_taps_of_the_same_name_are_distinguished_by_directory(tmp_path: Path) ->
     assert [tap.name for tap in found] == ["b1-ring", "b2-ring"]
 
 
+def test_several_sources_name_taps_below_what_they_share(tmp_path: Path) -> None:
+    brokers = random.Random(SEED).sample([f"b{number}" for number in range(20)], 4)
+    for broker in brokers:
+        for number in range(2):
+            write(tmp_path / "rings" / broker / f"ring.pcap{number}", number)
+    expected = sorted(f"{broker}-ring" for broker in brokers)
+    for below in ("", "ring.pcap*"):  # directories, and globs
+        sources = [str(tmp_path / "rings" / broker / below) for broker in brokers]
+        for given in (sources, sources[::-1]):
+            found = find_taps(given)
+            assert sorted(tap.name for tap in found.taps) == expected
+            assert found.broken == []
+        assert [tap.name for tap in find_taps(sources[:1]).taps] == ["ring"]
+
+
 def test_a_glob_may_match_directories(tmp_path: Path) -> None:
     paths = [write(tmp_path / broker / "ring.pcap0", 0) for broker in ("b1", "b2")]
     (tmp_path / "b1" / "notes").write_text("no capture")
