@@ -134,7 +134,8 @@ def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
     """Decompress the member at `start`; return the position after it.
 
     ISA-L reads it if the extra `isal` is installed. What it does not take is read again by zlib:
-    so a member has the same output and the same error with either.
+    so a member has the same output and the same error with either. So is what exceeds the limit:
+    zlib checks the CRC of a member that ends one byte behind it, ISA-L does not.
     """
     quick = fast_inflate()
     if quick is not None and not has_reserved_flag(data, start):
@@ -142,7 +143,7 @@ def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
         size = output.size
         try:
             after = inflate(quick.decompressobj(GZIP_WINDOW), data, start, output)
-        except quick.error:
+        except (quick.error, DecompressionLimit):
             after = -1
         if after >= 0:
             return after

@@ -83,6 +83,15 @@ def test_a_damaged_bomb_takes_no_more_memory_than_the_limit_allows(damage: int) 
     assert peak_memory(unpack) < 8 * MIB + len(packed)
 
 
+def test_a_damaged_member_that_ends_behind_the_limit_has_one_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed = bytes.fromhex("1f8b08000000009b97036b0160feff008def02d2")
+    with_isal = unpacked(packed, 0)
+    monkeypatch.setattr(LIBRARY, lambda: None)
+    assert unpacked(packed, 0) == with_isal
+
+
 def test_each_member_may_be_read_by_another_library() -> None:
     packed = compress(GZIP, b"one") + compress(GZIP, b"two")
     assert decompress(GZIP, packed) == b"onetwo"
