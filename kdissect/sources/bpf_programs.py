@@ -17,6 +17,9 @@ MAXIMUM_SIZE: Final = 4096
 # Maximum distance of a conditional jump.
 MAXIMUM_JUMP: Final = 255
 
+# Offset at which the kernel has the number of the interface (SKF_AD_OFF + SKF_AD_IFINDEX).
+INTERFACE_NUMBER: Final = 0xFFFFF008
+
 LOAD_WORD: Final = 0x20
 LOAD_HALF: Final = 0x28
 LOAD_BYTE: Final = 0x30
@@ -120,6 +123,16 @@ def both(first: Program, second: Program) -> Program:
             f" {MAXIMUM_SIZE}: name fewer ports"
         )
     return joined
+
+
+def of_interface(program: Program, number: int) -> Program:
+    """Pass packets of the interface with this number that the program passes."""
+    return [
+        Instruction(LOAD_WORD, 0, 0, INTERFACE_NUMBER),
+        Instruction(IF_EQUAL, 1, 0, number),
+        *NOTHING,
+        *program,
+    ]
 
 
 def attach(listening: socket.socket, program: Program) -> None:

@@ -24,8 +24,9 @@ def new_group(bound: socket.socket, ignores_outgoing: bool) -> int:
     """Make a group with this socket as its first member; returns its number."""
     kind = kind_of(ignores_outgoing) | PACKET_FANOUT_FLAG_UNIQUEID
     bound.setsockopt(SOL_PACKET, PACKET_FANOUT, struct.pack("=I", kind << KIND_SHIFT))
-    (told,) = struct.unpack("=I", bound.getsockopt(SOL_PACKET, PACKET_FANOUT, 4))
-    return int(told) & GROUP_MASK
+    made = group_of(bound)
+    assert made is not None  # noqa: S101  # it has just been made
+    return made
 
 
 def join(bound: socket.socket, group: int, ignores_outgoing: bool) -> int:
@@ -33,6 +34,13 @@ def join(bound: socket.socket, group: int, ignores_outgoing: bool) -> int:
     asked = group | kind_of(ignores_outgoing) << KIND_SHIFT
     bound.setsockopt(SOL_PACKET, PACKET_FANOUT, struct.pack("=I", asked))
     return group
+
+
+def group_of(asked: socket.socket) -> int | None:
+    """The group of a socket; None if it is in none."""
+    # Its kind is beside the number, and has DEFRAG: it is never 0.
+    (told,) = struct.unpack("=I", asked.getsockopt(SOL_PACKET, PACKET_FANOUT, 4))
+    return int(told) & GROUP_MASK if told else None
 
 
 def kind_of(ignores_outgoing: bool) -> int:

@@ -1,9 +1,8 @@
 """`InterfaceSocket`: a Linux AF_PACKET socket that stays bound to an interface.
 
 An interface that goes down or disappears is a Problem; when it is back, perhaps as another one with
-the same name, the socket is bound again. Unlike a new socket, that needs no privileges. A member of
-a fanout group, as each of several workers has one, stays with its interface: the kernel refuses to
-bind it again.
+the same name, the socket is bound again. Unlike a new socket, that needs no privileges. Sockets of
+several workers cannot do so: see `shared_ring`.
 """
 
 import ctypes
@@ -65,7 +64,6 @@ class InterfaceSocket:
         self.problems: list[Problem] = []
         self.link_type = find_link_type(opened, name)
         self._promiscuous = promiscuous
-        self._is_member = False
         self._number = -1
         self._received = 0
         self._dropped = 0
@@ -78,6 +76,11 @@ class InterfaceSocket:
         """Return whether the interface is missing, or down."""
         return self._away_ns >= 0
 
+    @property
+    def needs_polling(self) -> bool:
+        """Return whether `check` has to be called again and again."""
+        return self.is_away
+
     def begin(self, program: Program) -> None:
         """Start the capture; from the first packet on only those that the program passes."""
         self.bind()
@@ -85,8 +88,7 @@ class InterfaceSocket:
 
     def bind(self) -> None:
         """Bind to the interface, without any packets yet."""
-        attach(self.socket, NOTHING)
-        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.prepare()
         if self.name != ANY and self._is_loopback():
             # Loopback also receives what it sends: the filter would drop the copy, but the sender
             # would still pay for making it.
@@ -97,12 +99,16 @@ class InterfaceSocket:
         except OSError as error:
             raise no_such_interface(self.name) from error
 
+    def prepare(self) -> None:
+        """Let no packet pass when it is bound; times are in ns."""
+        attach(self.socket, NOTHING)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+
     def join_group(self, group: int | None) -> int:
         """Share the packets with the other members of a fanout group, None for a new one.
 
         The socket is bound; returns the group. Raises CaptureError.
         """
-        self._is_member = True
         is_loopback = self.name != ANY and self._is_loopback()
         try:
             return (
@@ -141,18 +147,21 @@ class InterfaceSocket:
         """Interpret a socket error as a state of the interface; raises CaptureError."""
         if error and error not in AWAY:
             raise CaptureError(f"{self.name} cannot be read: {os.strerror(error)}")
-        if error and not self.is_away:
+        if error:
+            self.note_gone()
+
+    def note_gone(self) -> None:
+        """Wait for the interface from now on, unless that is known."""
+        if not self.is_away:
             self._went()
             self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
 
     def reopen(self) -> None:
-        """Bind to the interface that has the name now; raises CaptureError, see `_bind_again`."""
+        """Bind to the interface that has the name now."""
         try:
             self._bind_again()
         except OSError:
-            if not self.is_away:
-                self._went()
-                self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
+            self.note_gone()
 
     def take_error(self) -> int:
         """Return and clear the pending error of the socket; 0 if none."""
@@ -214,17 +223,8 @@ class InterfaceSocket:
         return hardware_type(self.socket, self.name) == ARPHRD_LOOPBACK
 
     def _bind_again(self) -> None:
-        """Bind to the interface that has the name now; OSError if none has.
-
-        Raises CaptureError for a member of a group where that is another interface.
-        """
-        if not self._is_member:
-            self._bind()
-        elif self.name != ANY and interface_number(self.socket, self.name) != self._number:
-            raise CaptureError(
-                f"{self.name} is another interface since it is back, and the sockets of several"
-                " workers stay with the first one: start again"
-            )
+        """Receive packets of the interface that has the name now; OSError if none has."""
+        self._bind()
 
     def _bind(self) -> None:
         """Bind to the interface that has the name now; OSError if none has."""
@@ -233,10 +233,15 @@ class InterfaceSocket:
             return
         number = interface_number(self.socket, self.name)
         self.socket.bind((self.name, ETH_P_ALL))
-        if self._promiscuous and number != self._number:
+        if number != self._number:
+            self._make_promiscuous(number)
+        self._number = number
+
+    def _make_promiscuous(self, number: int) -> None:
+        """Ask the interface with this number for all packets, if that is wanted."""
+        if self._promiscuous:
             asked = struct.pack("=iHH8x", number, PACKET_MR_PROMISC, 0)
             self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, asked)
-        self._number = number
 
     def _empty(self) -> None:
         """Discard packets that arrived before the filter was set."""

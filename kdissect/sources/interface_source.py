@@ -38,9 +38,9 @@ class InterfaceSource(PacketSource):
         self.source.check()
 
     @property
-    def is_away(self) -> bool:
-        """Return whether the interface is missing, so that it has to be polled for."""
-        return self.source.is_away
+    def needs_polling(self) -> bool:
+        """Return whether `check` has to be called again and again."""
+        return self.source.needs_polling
 
     def read(self, wait_s: float) -> list[Packet] | None:
         packets = self.take()
@@ -80,7 +80,7 @@ def wait_for(packet_sources: Sequence[InterfaceSource], wait_s: float) -> None:
         if events & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             by_number[number].check()
     for packet_source in packet_sources:
-        if packet_source.is_away:
+        if packet_source.needs_polling:
             packet_source.check()
 
 

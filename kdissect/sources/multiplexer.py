@@ -39,7 +39,11 @@ class Multiplexer(PacketSource):
         self._is_ending = False
 
     def read(self, wait_s: float) -> list[Packet] | None:
-        if not self._take():
+        if self._take():
+            # Where one has packets all the time, nothing waits.
+            for packet_source in self.packet_sources:
+                packet_source.check()
+        else:
             wait_for(self.packet_sources, LAST_WAIT_S if self._is_ending else wait_s)
             if not self._take() and self._is_ending:
                 self.hold_ns = 0

@@ -4,11 +4,12 @@ Measured: docs/decisions/live-capture.md.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from kdissect.errors import CaptureError, not_among
-from kdissect.sources.bpf_programs import Program, both
+from kdissect.sources.bpf_programs import Program, attach, both, of_interface
 from kdissect.sources.filter_expressions import compile_expression
 from kdissect.sources.interface_socket import InterfaceSocket, find_link_type, open_socket
 from kdissect.sources.interface_source import InterfaceSource
@@ -20,6 +21,8 @@ from kdissect.sources.ring import NoRing, RingSource
 from kdissect.sources.scapy_package import has_package, missing_text
 from kdissect.sources.scapy_portable import ScapyPortableSource, filter_text
 from kdissect.sources.scapy_source import ScapySource
+from kdissect.sources.shared_ring import SharedRing, SharedSocket
+from kdissect.sources.spares import Spare
 
 AUTO: Final = "auto"
 RING: Final = "ring"
@@ -90,17 +93,20 @@ def open_shared(names: Sequence[str], workers: int, asked: Asked) -> list[Packet
     if not IS_LINUX or asked.through == SCAPY:
         raise CaptureError("several workers read rings, on Linux alone: leave --workers out")
     buffer_bytes = asked.buffer_bytes // (len(names) * workers)
-    members: list[list[RingSource]] = [[] for _ in range(workers)]
+    members: list[list[SharedRing]] = [[] for _ in range(workers)]
     try:
         for capture, name in enumerate(names):
             group = None
             for rings in members:
                 rings.append(_open_member(name, capture, buffer_bytes, asked))
                 group = rings[-1].source.join_group(group)
-            program = make_filter(members[0][-1].source.link_type, asked)
+            sockets = [rings[-1].source for rings in members]
+            program = make_filter(sockets[0].link_type, asked)
+            if name != ANY:
+                _give_spares(name, sockets, program)
             # A connection belongs to another member as long as some have not joined.
-            for rings in members:
-                rings[-1].source.admit(program)
+            for one in sockets:
+                one.admit(program)
     except BaseException:
         for ring in (ring for rings in members for ring in rings):
             ring.close()
@@ -160,15 +166,25 @@ def _open_ring(name: str, capture: int, buffer_bytes: int, asked: Asked) -> Ring
         raise
 
 
-def _open_member(name: str, capture: int, buffer_bytes: int, asked: Asked) -> RingSource:
+def _open_member(name: str, capture: int, buffer_bytes: int, asked: Asked) -> SharedRing:
     """A ring without packets yet, to join a group."""
     opened = open_socket(name)
     try:
-        source = InterfaceSocket(opened, name, capture, asked.promiscuous)
-        return RingSource(source, None, buffer_bytes)
+        source = SharedSocket(opened, name, capture, asked.promiscuous)
+        return SharedRing(source, buffer_bytes)
     except BaseException:
         opened.close()
         raise
+
+
+def _give_spares(name: str, sockets: Sequence[SharedSocket], program: Program) -> None:
+    """Open a spare socket for each worker, for an interface that is made again."""
+    with ExitStack() as closing:
+        spares = [closing.enter_context(open_socket(name)) for _ in sockets]
+        # It must have room for the test of the interface's number.
+        attach(spares[0], of_interface(program, 0))
+        for number, one in enumerate(sockets):
+            one.spare = Spare(spares, number)
 
 
 def _open_scapy(name: str, capture: int, buffer_bytes: int, asked: Asked) -> ScapySource:

@@ -62,14 +62,14 @@ class RingSource(InterfaceSource):
     def __init__(self, source: InterfaceSocket, program: Program | None, buffer_bytes: int) -> None:
         self.names = [source.name]
         self.source = source
+        self._buffer_bytes = buffer_bytes
         self._next = 0
         self._number = 1
         self._backlog = 0.0
         keep_memory()
         try:
-            self.block_size, self.block_count = self._open_ring(buffer_bytes)
-            self.pause_s = pause_for(self.block_size * self.block_count)
-            self._ring = mmap.mmap(source.socket.fileno(), self.block_size * self.block_count)
+            self._open()
+            self._map()
             source.bind()
             if program is not None:
                 source.admit(program)
@@ -97,9 +97,7 @@ class RingSource(InterfaceSource):
         return packets
 
     def close(self) -> None:
-        # Missing if opening failed.
-        if hasattr(self, "_ring"):
-            self._ring.close()
+        self._unmap()
         self.source.socket.close()
 
     def backlog(self) -> float:
@@ -122,6 +120,25 @@ class RingSource(InterfaceSource):
             if not self._ring[at] & IS_OURS:
                 return ahead
         return self.block_count
+
+    @property
+    def _is_mapped(self) -> bool:
+        return hasattr(self, "_ring")
+
+    def _open(self) -> None:
+        """Let the kernel make a ring for the socket."""
+        self.block_size, self.block_count = self._open_ring(self._buffer_bytes)
+        self.pause_s = pause_for(self.block_size * self.block_count)
+        self._next = 0
+
+    def _map(self) -> None:
+        size = self.block_size * self.block_count
+        self._ring = mmap.mmap(self.source.socket.fileno(), size)
+
+    def _unmap(self) -> None:
+        if self._is_mapped:
+            self._ring.close()
+            del self._ring
 
     def _open_ring(self, buffer_bytes: int) -> tuple[int, int]:
         """Size and number of the blocks; a smaller ring if memory is short."""

@@ -42,6 +42,14 @@ def captured_twice(
         return alone.end(), both.end()
 
 
+def lay_second_cable(client: Host, broker: Host) -> None:
+    """Another cable between them, with nothing on it but what a test sends."""
+    ends = ["netns", client.namespace, "type", "veth", "peer", "name", SECOND]
+    run("ip", "link", "add", SECOND, *ends, "netns", broker.namespace)
+    for host in (client, broker):
+        host.ip("link", "set", SECOND, "mtu", LARGEST, "arp", "off", "up")
+
+
 def in_two_orders(frames: list[bytes], draw: random.Random) -> list[bytes]:
     """The frames, some twice and some after the next one."""
     found = list(frames)
@@ -123,10 +131,7 @@ def test_a_connection_on_two_interfaces_comes_to_one_worker(
 ) -> None:
     """Its packets on the second one are duplicates, as one process takes them."""
     client, broker = cable
-    ends = ["netns", client.namespace, "type", "veth", "peer", "name", SECOND]
-    run("ip", "link", "add", SECOND, *ends, "netns", broker.namespace)
-    for host in cable:
-        host.ip("link", "set", SECOND, "mtu", LARGEST, "arp", "off", "up")
+    lay_second_cable(client, broker)
     one, two = tmp_path / "one", tmp_path / "two"
     words = ("-i", SECOND, "-o")
     with (

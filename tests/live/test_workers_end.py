@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.tables.rotations import hidden_in, rotations_in, runs_in
 from tests.live.worker_sets import PATIENCE_S, Live, frames_of, live, rows, send
-from tests.sources.namespaces import CABLE, Host, lay_cable
+from tests.sources.namespaces import CABLE, Host
 
 pytestmark = pytest.mark.slow
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
@@ -60,10 +60,10 @@ def exchanges_in(tables: Path) -> int:
     return sum(len(rows(run, "exchanges")) for run in runs_in(tables))
 
 
-def page_inside(host: Host) -> str:
+def page_inside(host: Host, port: int = METRICS_PORT) -> str:
     """The metrics that are served in a host's namespace."""
     with host.inside():
-        return urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=30).read().decode()  # type: ignore[no-any-return]
+        return urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()  # type: ignore[no-any-return]
 
 
 def values_of(page: str) -> dict[str, float]:
@@ -190,21 +190,6 @@ def test_an_interface_that_goes_down_and_up_is_read_on(
     assert exchanges_in(tables) == EXCHANGES
     kinds = [one["kind"] for run in runs_in(tables) for one in rows(run, "problems")]
     assert (kinds.count("interface-gone"), kinds.count("interface-back")) == (2, 2)
-
-
-def test_an_interface_that_is_made_again_ends_all_with_an_error(
-    cable: tuple[Host, Host], capturing: Live, tables: Path
-) -> None:
-    client, broker = cable
-    talked(client, capturing)
-    broker.ip("link", "delete", CABLE)
-    capturing.hear("WATCHDOG=1")
-    lay_cable(client, broker)
-    said = capturing.ended(1)
-    assert f"{CABLE} is another interface since it is back" in said
-    assert "ended with an error" in said
-    assert "Traceback" not in said
-    assert exchanges_in(tables) == EXCHANGES
 
 
 @pytest.mark.promtool

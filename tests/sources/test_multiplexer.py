@@ -24,7 +24,7 @@ class Scripted(InterfaceSource):
         self.number = 0
         self.room, self.end = os.pipe()
 
-    is_away = False
+    needs_polling = False
 
     def fileno(self) -> int:
         return self.room
@@ -55,6 +55,15 @@ class Scripted(InterfaceSource):
 
     def take_problems(self) -> list[Problem]:
         return [Problem("capture", "interface-gone", self.names[0], capture=self.capture)]
+
+
+def test_interfaces_are_checked_where_another_one_has_packets_all_the_time() -> None:
+    quiet = Scripted(0)
+    source = Multiplexer([quiet, Scripted(1, [1], [2])], HOLD_NS)
+    for _ in range(2):
+        source.read(0)
+    assert quiet.calls == ["check", "check"]
+    source.close()
 
 
 class Clock:

@@ -12,7 +12,7 @@ from kdissect.sources.interface_source import InterfaceSource, pause_for, wait_f
 class Quiet(InterfaceSource):
     """Nothing comes."""
 
-    is_away = False
+    needs_polling = False
 
     def __init__(self, pause_s: float) -> None:
         self.pause_s = pause_s
