@@ -160,8 +160,8 @@ def status_of(data: Mapping[str, Any], problems: Mapping[str, int]) -> Status:
     kinds = {**problems, MID_STREAM: whole_of(data, "mid_streams")}
     undecrypted = strict_json.mapping(data.get("undecrypted", {}), "undecrypted")
     balance = Balance(
-        whole_of(data, "packets"), whole_of(data, "captured_bytes"), 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        whole_of(data, "exchanges"), {}, {}, kinds,
+        whole_of(data, "packets"), whole_of(data, "captured_bytes"), 0, 0, 0, 0, 0, 0, 0,
+        whole_of(data, "ended_connections"), 0, whole_of(data, "exchanges"), {}, {}, kinds,
     )  # fmt: skip
     return Status(
         strict_json.number(data.get("time_ns"), "time_ns"),

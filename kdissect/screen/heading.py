@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from kdissect.live.counting.lines import BEHIND_S
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.encryption import Undecrypted
+from kdissect.live.listener import Status
 from kdissect.screen.lines import (
     CUT,
     Group,
@@ -75,7 +76,7 @@ class History:
 class Marks(NamedTuple):
     """Text next to the title. `state` is why the display is not updated, "" if it is.
 
-    `interval_s` is 0 if there is no next update.
+    `interval_s` is 0 if there is no next update, as the capture has ended.
     """
 
     title: str
@@ -87,7 +88,8 @@ class Marks(NamedTuple):
 def heading_lines(snapshot: Snapshot, history: History, marks: Marks, width: int) -> list[Line]:
     """Three lines; the histories of the lower two are aligned, if there is room."""
     rates = with_left(rate_pieces(snapshot), rate_groups(snapshot, width), width)
-    latencies = with_left(latency_pieces(snapshot), latency_groups(snapshot, history, width), width)
+    groups = latency_groups(snapshot, history, marks, width)
+    latencies = with_left(latency_pieces(snapshot), groups, width)
     room = min(width - width_of(first + rest) for first, rest in (rates, latencies))
     room = min(room, LONGEST_SPARKLINE) if room >= SHORTEST_SPARKLINE else 0
     return [
@@ -188,7 +190,7 @@ def rate_groups(snapshot: Snapshot, width: int) -> list[Group]:
     return groups
 
 
-def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Group]:
+def latency_groups(snapshot: Snapshot, history: History, marks: Marks, width: int) -> list[Group]:
     """Figures that should be 0, in red otherwise; connections, and kdissect's own load."""
     status = snapshot.status
     problems = sum(number for _, number in snapshot.problems)
@@ -215,9 +217,18 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
         groups.append(Group([Piece(behind_text(status.behind, width), "hot")]))
     cpu = f"cpu {100 * history.cpu:.0f} %, " if history.cpu != NOT_KNOWN else ""
     own = cpu + size(status.memory)
-    number = status.open_connections
-    connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
+    connections = connections_text(status, marks, width)
     return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]
+
+
+def connections_text(status: Status, marks: Marks, width: int) -> str:
+    """Number of open connections; at the end also of all, most of which were closed before."""
+    number = status.open_connections
+    if width < WIDE:
+        return f"{count(number)} conn."
+    if marks.interval_s == 0 and status.balance.connections:
+        return f"{count(number)} of {counted(status.balance.connections, 'connection')} open"
+    return counted(number, "connection")
 
 
 def behind_text(behind: Behind, width: int) -> str:

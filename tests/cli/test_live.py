@@ -228,6 +228,29 @@ def test_the_interface_that_a_broker_listens_on_is_suggested() -> None:
     assert live_interfaces.suggested([lo, eth], [Endpoint("10.9.9.9", 9092)]) == "lo"
 
 
+@pytest.mark.parametrize("command", ["live", "top"])
+def test_a_broker_on_a_port_that_is_named_is_found(
+    command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        port = str(broker.getsockname()[1])
+        assert run([command, "--port", port]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("lo ")).split()[-1] == port
+    assert "  kdissect live -i lo" in lines or "  kdissect live -i any" in lines
+    assert not any("no broker listens" in line for line in lines)
+
+
+def test_where_no_broker_listens_the_ports_are_said(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kdissect.sources.listening.listening", lambda _: [])
+    assert run(["live", "--port", "9192"]) == 0
+    last = capfd.readouterr().out.splitlines()[-1]
+    ports = "9092, 9093, 9094, 9192, 19092, 29092"
+    assert last == f"  no broker listens here on {ports}; another: --port PORT"
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "0.0.0.0", "::"])  # noqa: S104
 def test_listening_sockets_are_those_of_the_kernel(address: str) -> None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

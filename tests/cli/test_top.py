@@ -56,6 +56,18 @@ def test_where_there_is_no_terminal_there_are_lines(quickstart: str) -> None:
     assert LINE.fullmatch(done.stdout.splitlines()[-1])
 
 
+def test_connections_that_were_closed_are_counted_at_the_end(
+    quickstart: str, tmp_path: Path
+) -> None:
+    """Of a capture, and of a session recorded of it."""
+    capture = Path(quickstart).parent / "networks" / "ipv6-4.3.1.pcapng"
+    number = kdissect.read(capture, table="connections").to_arrow().num_rows
+    session = tmp_path / "session"
+    for words in ((str(capture), "--record", str(session)), (str(session),)):
+        page = top(*words, "--once").stdout
+        assert f"  0 of {number} connections open  " in page.splitlines()[2]
+
+
 def test_once_is_one_page_of_tables(quickstart: str) -> None:
     done = top(quickstart, "--once", "--window", "1h")
     assert (done.returncode, done.stderr) == (0, "")
@@ -69,7 +81,7 @@ def test_once_is_one_page_of_tables(quickstart: str) -> None:
     ]  # fmt: skip
     ends = kdissect.read(quickstart, table="connections", columns=["closed_by"]).to_arrow()
     still_open = ends["closed_by"].to_pylist().count("capture-end")
-    assert f"  {still_open} connections  " in lines[2]
+    assert f"  {still_open} of {len(ends)} connections open  " in lines[2]
     # In a pipe no name is cut.
     assert max(map(len, lines[2:])) <= 160
     slowest = lines[lines.index("Slowest, 20 of 50") + 3]

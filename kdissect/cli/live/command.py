@@ -193,7 +193,7 @@ def command(
         from kdissect.sources.network_namespaces import inside
 
         with inside(asked.netns):
-            show_interfaces()
+            show_interfaces(settings)
         return ANSWERED
     from kdissect.cli.live.plan import Plan, share_of
     from kdissect.cli.live.start import Needs, opened

@@ -1,7 +1,7 @@
 """The interfaces of this host as a page, when none is given."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -17,15 +17,25 @@ Name one, or a capture:
   kdissect live tap.pcap --follow"""
 
 
-def show_interfaces() -> None:
-    """Print the interfaces on stdout, where brokers listen, and the next command."""
-    from kdissect.exchanges.broker_side import DEFAULT_PORTS
+def show_interfaces(settings: Mapping[str, Any]) -> None:
+    """Print the interfaces on stdout, where brokers listen, and the next command.
+
+    `settings` are options of decoding, which name ports.
+    """
+    from kdissect.dissection.options import Options
+    from kdissect.live.source_choice import wanted_ports
     from kdissect.sources.interfaces import list_interfaces
     from kdissect.sources.listening import listening
 
     width = shutil.get_terminal_size().columns
-    for line in page(list_interfaces(), width, listening(DEFAULT_PORTS)):
+    ports = wanted_ports(Options(**settings))
+    found = listening(ports)
+    for line in page(list_interfaces(), width, found):
         click.echo(line)
+    if not found:
+        click.echo(
+            f"  no broker listens here on {', '.join(map(str, ports))}; another: --port PORT"
+        )
 
 
 def page(interfaces: list[Any], width: int, endpoints: Sequence[Any] = ()) -> Iterator[str]:

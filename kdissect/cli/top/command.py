@@ -105,7 +105,7 @@ def command(
         from kdissect.sources.network_namespaces import inside
 
         with inside(asked.netns):
-            show_interfaces()
+            show_interfaces(settings)
         click.echo("  kdissect top -i IFACE")
         return ANSWERED
     refuse_workers(workers, asked, settings)

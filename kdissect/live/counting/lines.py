@@ -151,6 +151,7 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "backlog": status.backlog,
         "behind": status.behind._asdict(),
         "open_connections": status.open_connections,
+        "ended_connections": status.balance.connections,
         "undecrypted": {
             "connections": status.undecrypted.connections,
             "bytes": status.undecrypted.bytes,
