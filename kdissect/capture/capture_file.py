@@ -165,6 +165,22 @@ class CaptureFile:
         file.close()
         return found
 
+    def ends_by(self, time_ns: int) -> bool:
+        """Return whether no packet is later; reads the file again, False if that is impossible."""
+        if not self.is_path or self.size is None:
+            return False
+        file = CaptureFile(self._source, self.name, self._chunk_size)
+        latest_ns = -1
+        with suppress(CaptureError):
+            file.open()
+            if file._scanner is not None:
+                file._scanner.counts_only = True
+            while latest_ns <= time_ns and file.read() is not None:
+                if file._scanner is not None:
+                    latest_ns = file._scanner.latest_ns
+        file.close()
+        return latest_ns <= time_ns
+
     def take_problems(self) -> list[Problem]:
         """The problems since the last call."""
         taken, self.problems = self.problems, []

@@ -1,10 +1,11 @@
 """Open captures by name and read their packets in batches, several files as one capture.
 
-Files are ordered by their first packets. Files of a ring buffer are concatenated; files that
-overlap in time are merged packet by packet, each keeping the order it was written in. If the names
-show the order in which one tap wrote the files, they are concatenated in that order, regardless of
-clock changes. Longer than other modules: opening, ordering and batching share the handling of
-damaged files.
+Files are ordered by their first packets. Files of a ring buffer are concatenated, also where the
+next one begins a little (EDGE_NS) before the end of the last one, as packets may be out of order
+within a file too; files that overlap in time are merged packet by packet, each keeping the order it
+was written in. If the names show the order in which one tap wrote the files, they are concatenated
+in that order, regardless of clock changes. Longer than other modules: opening, ordering and
+batching share the handling of damaged files.
 """
 
 import glob
@@ -27,7 +28,7 @@ from kdissect.capture.capture_file import (
 from kdissect.capture.format_context import PcapLayout
 from kdissect.capture.merge import count_until, number_packets
 from kdissect.capture.packet import Packet
-from kdissect.capture.rotation import certain_turns
+from kdissect.capture.rotation import EDGE_NS, are_of_one_tap, certain_turns
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
 __all__ = ["Capture", "Source", "open_captures"]
@@ -260,6 +261,8 @@ class _Turns:
     def __init__(self, files: list[CaptureFile]) -> None:
         self._waiting = list(files)
         self._heads: list[_Head] = []
+        # The first file that waits follows all others, though it begins before their end.
+        self._is_held = False
 
     def take(self) -> list[Packet]:
         """The next packets, all of one file; none at the end of all files."""
@@ -276,7 +279,7 @@ class _Turns:
             ),
             default=NO_PACKET_NS,
         )
-        if self._waiting:
+        if self._waiting and not self._is_held:
             until = min(until, self._waiting[0].first_time_ns)
         end = count_until(head.batch, head.index, until)
         is_whole = head.index == 0 and end == len(head.batch)
@@ -288,13 +291,25 @@ class _Turns:
         """Start the files whose first packet is due."""
         while self._waiting:
             first_time_ns = self._waiting[0].first_time_ns
-            if self._heads and first_time_ns > min(head.order[0] for head in self._heads):
-                return
+            if self._heads:
+                if first_time_ns > min(head.order[0] for head in self._heads) or self._is_held:
+                    return
+                self._is_held = self._follows(self._waiting[0])
+                if self._is_held:
+                    return
+            self._is_held = False
             file = self._waiting.pop(0)
             file.start(file.capture)
             head = _Head(file)
             if head.batch:
                 self._heads.append(head)
+
+    def _follows(self, file: CaptureFile) -> bool:
+        """Return whether one tap wrote this file after those that are being read."""
+        others = [head.file for head in self._heads]
+        return are_of_one_tap(one.name for one in [file, *others]) and all(
+            one.ends_by(file.first_time_ns + EDGE_NS) for one in others
+        )
 
     def _advance(self, head: _Head, index: int) -> None:
         head.index = index

@@ -26,8 +26,18 @@ DATE: Final = re.compile(
     rf"(?<!\d)(?:19|20)\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])(?:{TIME_OF_DAY})?"
     r"(?!\d)"
 )
+# By how much a file may begin before the one written before it ends: as packets of several queues
+# or interfaces within one file are out of order, before their times count as a step of the clock.
+EDGE_NS: Final = 100_000_000
 # Seconds since 1970, from 2001 to 2286.
 EPOCH: Final = re.compile(r"(?<!\d)[1-9]\d{9}(?!\d)")
+# In the directories of a path: a day, by itself or in a name; year, month, day and hour in turn.
+IN_TURN: Final = re.compile(
+    r"(?<=/)(?:19|20)\d\d/(?:0[1-9]|1[0-2])(?:/(?:[0-2]\d|3[01])(?:/(?:[01]\d|2[0-3])h?)?)?(?=/)"
+)
+PARTS: Final = re.compile(r"(?<=/)(?:date|dt|day|hour|month|year)=[^/]+(?=/)", re.IGNORECASE)
+HOUR: Final = re.compile(r"\*/(?:[01]\d|2[0-3])h?(?=/)")
+ONLY_TIME: Final = re.compile(r"/(?:\*/)+")
 
 
 class Chain(NamedTuple):
@@ -76,6 +86,31 @@ def chain_name(path: str) -> str:
     'captures/tap.pcap*'
     """
     return _split_name(path)[0]
+
+
+def are_of_one_tap(paths: Iterable[str]) -> bool:
+    """Return whether names say that one tap wrote all of these files.
+
+    >>> are_of_one_tap(["a/2026-11-22/tap.pcap7", "a/2026-11-23/tap.pcap0.gz"])
+    True
+    >>> are_of_one_tap(["a/tap.pcap", "b/tap.pcap"])
+    False
+    """
+    return len({undated(chain_name(path)) for path in paths}) == 1
+
+
+def undated(path: str) -> str:
+    """A path without days and hours in its directories: a directory per day is no tap per day.
+
+    >>> undated("/captures/2026-11-22/b1/ring.pcap*"), undated("/c/2026/11/22/07/ring.pcap*")
+    ('/captures/b1/ring.pcap*', '/c/ring.pcap*')
+    >>> undated("/c/dt=2026-11-22/hour=07/ring.pcap*"), undated("/c/b1-2026-11-22/07h/r.pcap*")
+    ('/c/ring.pcap*', '/c/b1-*/r.pcap*')
+    """
+    directory, slash, name = path.rpartition("/")
+    made = PARTS.sub("*", IN_TURN.sub("*", f"/{directory}{slash}"))
+    made = HOUR.sub("*", DATE.sub("*", made))
+    return ONLY_TIME.sub("/", made)[1:] + name
 
 
 def turn_of(path: str) -> int:

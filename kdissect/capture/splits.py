@@ -29,6 +29,7 @@ from kdissect.capture.merge import number_packets
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
 from kdissect.capture.pcapng import PcapngScanner
+from kdissect.capture.rotation import EDGE_NS, are_of_one_tap
 from kdissect.capture.scanner import LATEST_NS
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
@@ -150,10 +151,12 @@ def plan_from(split: Split, end: int, size: int = SPLIT_SIZE) -> list[Split]:
 def are_in_turn(splits: Sequence[Split]) -> bool:
     """Return whether the splits in sequence yield the same as `open_captures` does for their files.
 
-    This holds when no file starts before the one before it ends, and files without packets come
-    last. For several compressed files, or pipes, it is unknown unless their times were added.
+    This holds when no file starts before those before it end, by more than EDGE_NS where they are
+    of one tap, and files without packets come last. For several compressed files, or pipes, it is
+    unknown unless their times were added.
     """
     latest_ns = -1
+    early_ns = EDGE_NS if are_of_one_tap({split.path for split in splits}) else 0
     times: dict[int, tuple[int, int]] = {}
     for split in splits:
         earliest_ns, so_far_ns = times.get(split.capture, (LATEST_NS, -1))
@@ -163,9 +166,9 @@ def are_in_turn(splits: Sequence[Split]) -> bool:
     if len(times) > 1 and any(_is_unread(split) for split in splits):
         return False
     for earliest_ns, file_latest_ns in times.values():
-        if earliest_ns < latest_ns:
+        if earliest_ns < latest_ns - early_ns:
             return False
-        latest_ns = file_latest_ns if file_latest_ns >= 0 else LATEST_NS
+        latest_ns = max(latest_ns, file_latest_ns) if file_latest_ns >= 0 else LATEST_NS
     return True
 
 

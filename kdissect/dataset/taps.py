@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kdissect.capture.rotation import DATE, Chain, certain_turns, chain_name, chains, turn_of
+from kdissect.capture.rotation import Chain, certain_turns, chain_name, chains, turn_of, undated
 from kdissect.dataset.storage import is_uri, remember, seen
 from kdissect.dataset.storage_captures import captures_at, first_time_in
 from kdissect.errors import CaptureError, InvalidArgument, KdissectError
@@ -18,13 +18,6 @@ CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", 
 ROTATED: Final = re.compile(r"[-_.]*\*[-_.]*")
 EXTENSION: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\**(?:\.[a-z0-9]+)?$", re.IGNORECASE)
 
-# In the directories of a path: a day, by itself or in a name; year, month, day and hour in turn.
-IN_TURN: Final = re.compile(
-    r"(?<=/)(?:19|20)\d\d/(?:0[1-9]|1[0-2])(?:/(?:[0-2]\d|3[01])(?:/(?:[01]\d|2[0-3])h?)?)?(?=/)"
-)
-PARTS: Final = re.compile(r"(?<=/)(?:date|dt|day|hour|month|year)=[^/]+(?=/)", re.IGNORECASE)
-HOUR: Final = re.compile(r"\*/(?:[01]\d|2[0-3])h?(?=/)")
-ONLY_TIME: Final = re.compile(r"/(?:\*/)+")
 WILD: Final = re.compile(r"[*?\[]")
 
 # Files whose first packet is cached while they do not change: months of hourly files.
@@ -175,20 +168,6 @@ def files_of(source: str) -> dict[str, bool] | None:
         else:
             found[match] = True
     return found if matches else None
-
-
-def undated(path: str) -> str:
-    """A path without days and hours in its directories: a directory per day is no tap per day.
-
-    >>> undated("/captures/2026-11-22/b1/ring.pcap*"), undated("/c/2026/11/22/07/ring.pcap*")
-    ('/captures/b1/ring.pcap*', '/c/ring.pcap*')
-    >>> undated("/c/dt=2026-11-22/hour=07/ring.pcap*"), undated("/c/b1-2026-11-22/07h/r.pcap*")
-    ('/c/ring.pcap*', '/c/b1-*/r.pcap*')
-    """
-    directory, slash, name = path.rpartition("/")
-    made = PARTS.sub("*", IN_TURN.sub("*", f"/{directory}{slash}"))
-    made = HOUR.sub("*", DATE.sub("*", made))
-    return ONLY_TIME.sub("/", made)[1:] + name
 
 
 def roots_of(sources: Iterable[str]) -> list[str]:
