@@ -1,7 +1,7 @@
-"""One number of exchanges where open connections come again with the same ports and sequence numbers.
+"""Open connections come again with the same ports and sequence numbers: one number of exchanges.
 
-The same session is in several files of one tap, cut anywhere, whose edges overlap a little, as where
-a busy tap rotates its files, or where captures are put together.
+The same session is in several files of one tap, cut anywhere, whose edges overlap a little, as
+where a busy tap rotates its files, or where captures are put together.
 """
 
 import gzip
@@ -63,6 +63,7 @@ def rotated(packets: list[Captured], directory: Path, chance: random.Random) -> 
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("number", range(40))
 def test_one_pass_splits_and_datasets_have_the_same_rows_of_connections_that_come_again(
