@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.analysis.summary.counters import ExchangeColumns
@@ -83,14 +84,16 @@ class Scan:
         if self.lag.is_worth:
             for table, columns in OFFSETS.items():
                 offsets = self.kept.rows_of(table, columns)
-                once, again = (self.kept.rows_of("exchanges", OF_LAG) for _ in range(2))
-                self.lag.add_rows(table, offsets, once, again)
+                self.lag.add_rows(table, offsets, self._exchanges_of_lag)
 
     def exchanges(self) -> Iterator[Exchanges]:
         """The kept exchanges, a batch at a time."""
         for batch in self.kept.rows_of("exchanges", KEPT["exchanges"]):
             if batch.num_rows:
                 yield Exchanges(batch, self.ends)
+
+    def _exchanges_of_lag(self) -> Iterator[pa.RecordBatch]:
+        return self.kept.rows_of("exchanges", OF_LAG)
 
     def _mapped(self, summary: Summary) -> dict[str, list[str]]:
         return {

@@ -3,8 +3,9 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -43,8 +44,9 @@ ALONE: Final = "alone"  # in the data of a page with one plot
 RENEWED: Final = "renewed"  # in the data of a served page
 SPARE: Final = 50_000  # of `DATA_LIMIT`: columns of tables, and the sentences about what was cut
 PLAIN: Final = frozenset({int, float, bool, type(None)})  # types without texts
-# In a script element only "<" could end the data; the others are for old parsers.
-UNSAFE: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
+# In a script element only "<" could end the data; the others are for old parsers. The rest of JSON
+# is ASCII.
+UNSAFE: Final = tuple((one, f"\\u{ord(one):04x}") for one in "<>&")
 
 
 def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
@@ -85,39 +87,78 @@ def fitting(content: dict[str, Any]) -> str:
     content = _Safe().of(content)
     if alone is not None:
         content[ALONE] = alone  # the caller's own option, of any length
+    lists = {rows_name(one): Rows(one["rows"]) for one in content["tables"]}
+    lists |= {name: Rows(content[name]) for name in LISTS if name in content}
+    pieces = {
+        name: embedded(value) for name, value in content.items()
+        if name not in ("tables", "heat", *LISTS)
+    }  # fmt: skip
     if "heat" in content:
-        content["heat"]["maps"] = list(_fitting_maps(content["heat"]["maps"], content["folded"]))
-    lists = {f"rows of {one['title']}": one["rows"] for one in content["tables"]}
-    lists |= {name: content[name] for name in LISTS if name in content}
-    # Each list is written once, and halved until all fit.
-    written = {name: embedded(rows) for name, rows in lists.items()}
-    whole = {name: len(rows) for name, rows in lists.items()}
-    for one in content["tables"]:
-        one["all_rows"] = len(one["rows"])
-    rest = {name: value for name, value in content.items() if name not in ("tables", *LISTS)}
-    room = DATA_LIMIT - SPARE - len(embedded(rest))
-    while sum(map(len, written.values())) > room:
-        longer = [name for name, rows in lists.items() if len(rows) > 1]
+        pieces["heat"] = _heat(content["heat"], content["folded"])
+    room = DATA_LIMIT - SPARE - sum(len(name) + len(text) for name, text in pieces.items())
+    while sum(one.size for one in lists.values()) > room:
+        longer = [one for one in lists.values() if one.count > 1]
         if not longer:
             break
-        largest = max(longer, key=lambda name: len(written[name]))
-        del lists[largest][len(lists[largest]) // 2 :]
-        written[largest] = embedded(lists[largest])
-    rest["folded"] += [
-        f"only the first {len(rows)} of {whole[name]} {name} are here"
+        max(longer, key=lambda one: one.size).halve()
+    content["folded"] += [
+        f"only the first {rows.count} of {rows.whole} {name} are here"
         for name, rows in lists.items()
-        if len(rows) < whole[name]
+        if rows.count < rows.whole
     ]
-    pieces = {name: embedded(value) for name, value in rest.items()}
-    pieces |= {name: written[name] for name in LISTS if name in content}
+    pieces["folded"] = embedded(content["folded"])
+    pieces |= {name: lists[name].text for name in LISTS if name in content}
     pieces["tables"] = "[{}]".format(",".join(
         joined({
-            name: written[f"rows of {one['title']}"] if name == "rows" else embedded(value)
-            for name, value in one.items()
+            **{name: embedded(value) for name, value in one.items() if name != "rows"},
+            "all_rows": str(lists[rows_name(one)].whole), "rows": lists[rows_name(one)].text,
         })
         for one in content["tables"]
     ))  # fmt: skip
     return joined({name: pieces[name] for name in content})
+
+
+def rows_name(table: dict[str, Any]) -> str:
+    """What sentences call the rows of a table."""
+    return f"rows of {table['title']}"
+
+
+class Rows:
+    """A list as JSON, written once; it can be halved until it fits.
+
+    >>> rows = Rows([1, 2, 3, 4, 5])
+    >>> rows.halve()
+    >>> rows.text, rows.size, rows.whole
+    ('[1,2]', 5, 5)
+    """
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.whole = len(rows)
+        ends = [len(rows)]
+        while ends[-1] > 1:
+            ends.append(ends[-1] // 2)
+        # The last part is what `halve` takes away.
+        self._ends = ends[::-1]
+        self._parts = [embedded(rows[begin:end])[1:-1] for begin, end in pairwise([0, *self._ends])]
+
+    @property
+    def count(self) -> int:
+        """Rows that are left."""
+        return self._ends[-1]
+
+    @property
+    def size(self) -> int:
+        """Length of the text."""
+        return sum(map(len, self._parts)) + len(self._parts) + 1
+
+    @property
+    def text(self) -> str:
+        """The rows that are left, as JSON."""
+        return f"[{','.join(self._parts)}]"
+
+    def halve(self) -> None:
+        """Leave the first half."""
+        del self._ends[-1], self._parts[-1]
 
 
 def joined(pieces: dict[str, str]) -> str:
@@ -136,21 +177,23 @@ def embedded(value: Any) -> str:
     '"\\u003c/script\\u003e"'
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.translate(UNSAFE)
+    for one, written in UNSAFE:
+        text = text.replace(one, written)
+    return text
 
 
-def _fitting_maps(maps: list[dict[str, Any]], said: list[str]) -> Iterator[dict[str, Any]]:
-    """The heat maps of most names first in each dimension, as many as fit."""
-    left, dropped = HEAT_LIMIT, 0
-    for one in maps:
-        size = len(embedded(one))
-        if size > left:
-            dropped += 1
-            continue
-        left -= size
-        yield one
+def _heat(heat: dict[str, Any], said: list[str]) -> str:
+    """The heat maps of most names first in each dimension, as many as fit, as JSON."""
+    maps, left = [], HEAT_LIMIT
+    for one in map(embedded, heat["maps"]):
+        if len(one) <= left:
+            left -= len(one)
+            maps.append(one)
+    dropped = len(heat["maps"]) - len(maps)
     if dropped:
         said.append(f"{dropped} heat maps of single names left out: they would make the page large")
+    pieces = {name: embedded(value) for name, value in heat.items() if name != "maps"}
+    return joined(pieces | {"maps": f"[{','.join(maps)}]"})
 
 
 class _Safe:

@@ -40,8 +40,8 @@ class Evidence:
             for packet in ("request_packet", "response_packet"):
                 numbers = rows.numbers(packet)[places]
                 ranks = np.where(numbers == self.finding.packet, OF_PACKET, ranks)
-        for place in places[np.argsort(-ranks, kind="stable")[:LISTED]].tolist():
-            rank = int(ranks[np.searchsorted(places, place)])
+        order = np.argsort(-ranks, kind="stable")[:LISTED]
+        for place, rank in zip(places[order].tolist(), ranks[order].tolist(), strict=True):
             if len(self._rows) == LISTED and rank <= self._rows[-1][0]:
                 break
             row = rows.row(place)

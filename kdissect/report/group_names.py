@@ -100,7 +100,7 @@ class GroupNames:
     def _named(self, batch: pa.RecordBatch, rows: Ints) -> Ints:
         """The number of the group that each of the rows names; all name one."""
         names, places = names_and_places(batch, "group_id")
-        used = np.unique(places[rows]).tolist()
+        used = np.flatnonzero(np.bincount(places[rows])).tolist()
         codes = np.zeros(len(names), np.int64)
         codes[used] = [self.groups.setdefault(names[one], len(self.groups)) for one in used]
         return codes[places[rows]]

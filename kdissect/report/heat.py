@@ -18,7 +18,7 @@ PARTS: Final = {
 }  # fmt: skip
 EVERY: Final = "all"
 OTHERS: Final = 0  # the number of all names that are not among the largest
-WAITING: Final = 1 << 16  # cells that wait to be merged
+WAITING: Final = 1 << 18  # cells that wait to be merged, 8 bytes each
 
 
 class HeatMap:

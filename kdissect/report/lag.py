@@ -5,7 +5,7 @@ the last exchanges that were read. Of each partition (and group), a bin keeps it
 commit and last delivered offset; where those cells are too many, bins become twice as wide.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -134,6 +134,8 @@ class Lag:
         self._places: dict[int, int] = {}  # topic and partition → number
         self._of_groups: dict[int, int] = {}  # group and place → number
         self._ends, self._commits, self._positions = Cells(), Cells(), Cells()
+        self._held: list[Joined] = []
+        self._exchanges: Iterator[pa.RecordBatch] | None = None  # those after `_held`
 
     @property
     def is_worth(self) -> bool:
@@ -145,31 +147,37 @@ class Lag:
         self.names.add(batch)
 
     def add_rows(
-        self, table: str, batches: Iterable[pa.RecordBatch], exchanges: Iterator[pa.RecordBatch],
-        again: Iterator[pa.RecordBatch],
+        self, table: str, batches: Iterable[pa.RecordBatch],
+        exchanges: Callable[[], Iterator[pa.RecordBatch]],
     ) -> None:  # fmt: skip
-        """Count rows of `partitions` or `batches`; both are exchanges in order, from the first."""
-        held: list[Joined] = []
+        """Count rows of `partitions` or `batches`; `exchanges` reads all, in order."""
+        if self._exchanges is None:
+            self._held, self._exchanges = [], exchanges()
         late: list[Offsets] = []
+        is_whole = True  # nothing was let go: the next table needs not read them again
         for batch in batches:
             rows = self._offsets(table, batch)
-            for one in held:
+            for one in self._held:
                 rows = self._found(rows, one)
             while len(rows.ids):
-                more = next(exchanges, None)
+                more = next(self._exchanges, None)
                 if more is None:
                     break
-                held.append(self._joined(more))
-                rows = self._found(rows, held[-1])
-                while sum(len(one.ids) for one in held[1:]) > HELD:
-                    del held[0]
+                self._held.append(self._joined(more))
+                rows = self._found(rows, self._held[-1])
+                while sum(len(one.ids) for one in self._held[1:]) > HELD:
+                    del self._held[0]
+                    is_whole = False
             if len(rows.ids):
                 late.append(rows)
                 self._bound(late)
-        self._add_late(late, again)
+        if not is_whole:
+            self._exchanges = None
+        self._add_late(late, exchanges)
 
     def lines(self) -> list[dict[str, Any]]:
         """Lag by bin of the groups that are furthest behind, null before it is known."""
+        self._held, self._exchanges = [], None
         return [{"name": name, "values": values} for _, name, values in self._largest()]
 
     # Rows
@@ -250,9 +258,11 @@ class Lag:
             self._count(rows.chosen(is_known), known, at[is_known])
         return rows.chosen(~is_known)
 
-    def _add_late(self, late: list[Offsets], exchanges: Iterator[pa.RecordBatch]) -> None:
+    def _add_late(
+        self, late: list[Offsets], exchanges: Callable[[], Iterator[pa.RecordBatch]]
+    ) -> None:
         """Rows that came after their exchanges were let go, as those of topics named later."""
-        for batch in exchanges if late else ():
+        for batch in exchanges() if late else ():
             known = self._joined(batch)
             late = [left for rows in late if len((left := self._found(rows, known)).ids)]
             if not late:

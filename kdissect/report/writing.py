@@ -22,7 +22,7 @@ from kdissect.report.sequences import Asked
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
 from kdissect.tables.pseudonyms import Pseudonyms
-from kdissect.tables.unused_memory import give_back
+from kdissect.tables.unused_memory import trim
 
 if TYPE_CHECKING:
     from kdissect.dataset.days import Day, DayRun
@@ -100,7 +100,7 @@ def gather(
         del run  # the engine needs the room
         axis = axis_of(*span(summary))
         found, happened = kept.for_pages(summary, lambda seen: Happenings(seen, axis), asks_all)
-        give_back()  # columns of queries
+        trim()  # columns of queries
         document = summary_data(summary, found, files, words)
         content = page_data(kept.kept, summary, found, document, happened, sequences)
         if kept.trouble:

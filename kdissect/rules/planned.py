@@ -1,6 +1,6 @@
 """Evidence by plans, in this process; and by DuckDB where the tables are too large for it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -27,16 +27,20 @@ def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
         with answers(kept.files(), kept.columns, names) as found:
             yield found
         return
-    yield _planned(kept, names)
+    roots, nodes = plans()
+    plan = Plan(nodes, KeptRelations(kept).relation)
+    try:
+        yield _planned(plan, roots, kept.rows, names)
+    finally:
+        plan.forget()  # its values refer to it, and would stay until cycles are collected
 
 
-def _planned(kept: KeptTables, names: Iterable[str]) -> Answers:
+def _planned(
+    plan: Plan, roots: Mapping[str, list[int]], count: int, names: Iterable[str]
+) -> Answers:
     rows: dict[str, list[Row]] = {}
     more: dict[str, Callable[[], Iterator[Row]]] = {}
-    roots, nodes = plans()
-    relations = KeptRelations(kept)
-    plan = Plan(nodes, relations.relation)
-    expected = reads() if kept.rows > FEW_ROWS else {}
+    expected = reads() if count > FEW_ROWS else {}
     for sharing in shared(names):
         if expected:
             plan.forget(Reads(expected[both(*sharing) if len(sharing) > 1 else sharing[0]]))

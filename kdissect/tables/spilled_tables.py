@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kdissect.errors import cannot_write
+from kdissect.tables.unused_memory import trim
 
 if TYPE_CHECKING:
     from kdissect.tables.writers import ParquetDirectory
@@ -99,7 +100,9 @@ class KeptTables:
             from pyarrow.parquet import ParquetFile
 
             with ParquetFile(self.files() / f"{table}.parquet") as file:
-                yield from file.iter_batches(batch_size=FROM_FILE, columns=names)
+                # Each thread would keep what it has freed.
+                yield from file.iter_batches(FROM_FILE, columns=names, use_threads=False)
+            trim()
         elif self.streams is not None:
             places = [list(self.columns[table]).index(name) for name in names]
             yield from self.streams.read_all(table, places)
