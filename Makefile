@@ -20,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-commands bench-evidence bench-report bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-drawn bench-scaling bench-commands bench-evidence bench-report bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs man site notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -120,6 +120,9 @@ tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for 
 # tshark, 4 GB of disk. About 21 minutes, and 10.
 bench: $(VENV)/.installed $(VENV)/.developer ## measure kdissect beside its peers and print docs/performance.md
 	$(BIN)/python -m benchmarks.bench --rounds $(ROUNDS) --workloads "$(WORKLOADS)" --directory $(RECORDINGS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
+
+bench-drawn: $(VENV)/.installed $(VENV)/.developer ## drawn captures beside tshark: worst and median, findings, two processes
+	$(BIN)/python -m benchmarks.drawn_peers --rounds $(ROUNDS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
 bench-scaling: $(VENV)/.installed $(VENV)/.developer ## measure 100 MB to 10 GB, 10 to 100 000 connections
 	$(BIN)/python -m benchmarks.scaling --directory $(RECORDINGS) $(if $(SIZES),--sizes $(SIZES)) $(if $(CONNECTIONS),--connections $(CONNECTIONS))

@@ -10,8 +10,9 @@ responses keep their order and their time distances. ACKs are written as a recei
 ACK would send them: one for every second full segment, and one at the end of a message.
 
 With `--exchanges-each` there are exactly `--connections`, at most `OPEN_AT_ONCE` of them open at
-once, whatever size that is: each goes on where the one before it ended, through all connections of
-the seed and round again, without a greeting. So the mix is the same for any number.
+once (or `--open`), whatever size that is: each goes on where the one before it ended, through all
+connections of the seed and round again, without a greeting. So the mix is the same for any number.
+The pause between two messages is `--longest-pause` nanoseconds at most.
 """
 
 import argparse
@@ -38,6 +39,7 @@ FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
 PACE_NS = 2_000  # between two segments of one message
 MICRO_WRITE = 4 << 20
 OPEN_AT_ONCE = 10_000
+LONGEST_PAUSE_NS = SECOND // 10
 
 
 class Message(NamedTuple):
@@ -175,18 +177,20 @@ def sessions(seed: Path, wanted: Wanted) -> list[list[Message]]:
     return [timed(session) for session in seed_exchanges(seed, wanted)]
 
 
-def timed(exchanges: list[Timed]) -> list[Message]:
-    """Messages in time order with the pauses between them; at most 100 ms each."""
+def timed(exchanges: list[Timed], longest_ns: int = LONGEST_PAUSE_NS) -> list[Message]:
+    """Messages in time order with the pauses between them."""
     ordered = sorted((pair for one in exchanges for pair in one), key=lambda pair: pair[0])
     before = ordered[0][0]
     result = []
     for time_ns, message in ordered:
-        result.append(message._replace(pause_ns=min(time_ns - before, SECOND // 10)))
+        result.append(message._replace(pause_ns=min(time_ns - before, longest_ns)))
         before = time_ns
     return result
 
 
-def portions(found: list[list[Timed]], each: int, count: int) -> Iterator[list[Message]]:
+def portions(
+    found: list[list[Timed]], each: int, count: int, longest_ns: int = LONGEST_PAUSE_NS
+) -> Iterator[list[Message]]:
     """`count` connections of `each` exchanges: cycling through the seed connections."""
     which = at = 0
     for _ in range(count):
@@ -194,7 +198,7 @@ def portions(found: list[list[Timed]], each: int, count: int) -> Iterator[list[M
         left = each
         while left:
             part = found[which][at : at + left]
-            messages += timed(part)
+            messages += timed(part, longest_ns)
             left -= len(part)
             at += len(part)
             if at == len(found[which]):
@@ -218,12 +222,17 @@ def replay(wire: Wire, found: list[list[Message]], size: int, connections: int) 
     return started + 1
 
 
-def play_together(wire: Wire, conversations: Iterator[list[Message]], ports: int = PORTS) -> None:
+def play_together(
+    wire: Wire,
+    conversations: Iterator[list[Message]],
+    ports: int = PORTS,
+    most_open: int = OPEN_AT_ONCE,
+) -> None:
     """Message by message in turn; one that ends makes room for the next."""
     open_ones: list[Conversation] = []
     numbered = enumerate(conversations)
     while True:
-        for number, one in islice(numbered, OPEN_AT_ONCE - len(open_ones)):
+        for number, one in islice(numbered, most_open - len(open_ones)):
             open_ones.append(Conversation(wire, one, number, ports))
         if not open_ones:
             break
@@ -253,6 +262,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", default="")
     parser.add_argument("--exchanges-each", type=int, default=0)
     parser.add_argument("--ports", type=int, default=PORTS, help="connections of a client address")
+    parser.add_argument("--open", type=int, default=OPEN_AT_ONCE)
+    parser.add_argument("--longest-pause", type=int, default=LONGEST_PAUSE_NS)
     return parser.parse_args()
 
 
@@ -270,7 +281,8 @@ def main() -> None:
         wire = Wire(file, options.mss)
         if options.exchanges_each:
             count = options.connections
-            play_together(wire, portions(found, options.exchanges_each, count), options.ports)
+            each, pause = options.exchanges_each, options.longest_pause
+            play_together(wire, portions(found, each, count, pause), options.ports, options.open)
         else:
             size = options.megabytes * 1_000_000
             count = replay(wire, [timed(one) for one in found], size, options.connections)

@@ -8,6 +8,7 @@ program runs on one core, and what else runs there does not count.
 """
 
 import json
+from statistics import median
 from typing import Any
 
 from benchmarks import chart, results
@@ -28,6 +29,10 @@ START_TARGETS_MS = {"--help": 150, "quickstart": 1000}
 JOBS_TOLERANCE = 0.03  # two runs of the same differ by that
 PEAK_TARGET = 500_000_000
 LARGEST = 10_000_000_000
+WORST_TARGET, MEDIAN_TARGET = 10.0, 20.0  # times tshark, `dissect` of drawn captures
+FINDINGS_TARGET = 1.4  # times counting alone
+FINDINGS_PEAK = 300_000_000
+PROCESSES_TARGET = 1.7  # times as fast with two
 BUSY = 0.7  # processes that ran or waited to run
 Kept = dict[str, Any]
 
@@ -115,6 +120,61 @@ def peer(workload: Kept, program: str) -> list[str]:
         f"{figures['fastest']:.2f}-{figures['slowest']:.2f} s",
         megabytes(figures["peak_bytes"]),
     ]
+
+
+def drawn(kept: Kept) -> list[str]:
+    """Drawn captures, a line each; below them the worst and the median of each column."""
+    found = dict(sorted(kept.get("drawn", {}).items()))
+    if not found:
+        return ["Not measured yet."]
+    lines = [
+        "| capture | connections | tshark | `dissect` | `--records` | counting | summary "
+        "| summary / counting | peak memory of the summary | `dissect`, 2 processes "
+        "| summary, 2 processes |",
+        f"|{'---|' * 11}",
+    ]
+    for name, one in found.items():
+        programs = one["programs"]
+        cells = [f"{name}, {megabytes(one['bytes'])}", thousands(one["connections"])]
+        cells.append(f"{programs['tshark']['cpu_seconds']:.2f} s")
+        for program in ("dissect", "records", "counting", "summary"):
+            seconds = programs[program]["cpu_seconds"]
+            cells.append(f"{seconds:.2f} s, {ratio(programs, program):.1f}x")
+        cells.append(f"{findings_cost(programs):.2f}")
+        cells.append(megabytes(programs["summary"]["peak_bytes"]))
+        cells += [f"{by_two(programs, program):.2f}x" for program in ("dissect", "summary")]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += drawn_extremes([one["programs"] for one in found.values()])
+    return [*lines, "", *circumstances(found.values(), "one core, and all")]
+
+
+def drawn_extremes(every: list[Kept]) -> list[str]:
+    """The lines `worst`, `median` and `target`."""
+    names = ("dissect", "records", "counting", "summary")
+    times = [[ratio(programs, name) for programs in every] for name in names]
+    costs = [findings_cost(programs) for programs in every]
+    peaks = [programs["summary"]["peak_bytes"] for programs in every]
+    both = [[by_two(programs, name) for programs in every] for name in ("dissect", "summary")]
+    targets = f"{WORST_TARGET:.0f}x, median {MEDIAN_TARGET:.0f}x"
+    lines = []
+    for title, of_more, of_less in (("worst", min, max), ("median", median, median)):
+        cells = [title, "", "", *(f"{of_more(column):.1f}x" for column in times)]
+        cells += [f"{of_less(costs):.2f}", megabytes(of_less(peaks))]
+        cells += [f"{of_more(column):.2f}x" for column in both]
+        lines.append(f"| **{'** | **'.join(cells)}** |".replace("****", ""))
+    at_most = f"{FINDINGS_TARGET} | {megabytes(FINDINGS_PEAK)}"
+    processes = f"{PROCESSES_TARGET}x | {PROCESSES_TARGET}x"
+    return [*lines, f"| target | | | {targets} | | | | {at_most} | {processes} |"]
+
+
+def findings_cost(programs: Kept) -> float:
+    """CPU time of the summary, divided by that of counting alone."""
+    return float(programs["summary"]["cpu_seconds"] / programs["counting"]["cpu_seconds"])
+
+
+def by_two(programs: Kept, name: str) -> float:
+    """Speed-up by two processes, in elapsed time."""
+    return float(programs[f"{name}, 1"]["seconds"] / programs[f"{name}, 2"]["seconds"])
 
 
 def jobs(kept: Kept) -> list[str]:
@@ -348,6 +408,7 @@ def printed(page: str, kept: Kept) -> str:
     parts = {
         "targets": targets(kept),
         "peers": peers(kept),
+        "drawn": drawn(kept),
         "jobs": jobs(kept),
         "scaling": scaling(kept),
         "profiles": profiles(kept),
