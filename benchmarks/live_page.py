@@ -162,9 +162,9 @@ def memory(kept: Kept) -> list[str]:
     return [*lines, "", *spark_page.measured(kept["memory"])]
 
 
-def soak(kept: Kept) -> list[str]:
+def soak(kept: Kept, section: str = "soak") -> list[str]:
     """Counts of the clients and of the tables, and the faults injected meanwhile."""
-    found = kept.get("soak", {}).get("found", {})
+    found = kept.get(section, {}).get("found", {})
     if not found:
         return ["Not measured yet."]
     counts, findings = found["counts"], found["findings"]
@@ -174,8 +174,17 @@ def soak(kept: Kept) -> list[str]:
         *((f"**{what}**", page.thousands(count)) for what, count in findings.items()),
         ("lost without an outage, twice, or not whole", page.verdict(not findings)),
     ]
+    if found.get("workers", 1) > 1:
+        rows.insert(1, ("workers", str(found["workers"])))
+    if kept[section]["circumstances"].get("kdissect") == "plain Python":
+        rows.insert(0, ("kdissect", "plain Python, not compiled"))
     lines = ["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]
-    return [*lines, "", *spark_page.measured(kept["soak"])]
+    return [*lines, "", *spark_page.measured(kept[section])]
+
+
+def soak_workers(kept: Kept) -> list[str]:
+    """The same with several workers."""
+    return soak(kept, "soak_workers")
 
 
 def workers(kept: Kept) -> list[str]:
@@ -236,6 +245,7 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
 
 PARTS = {
     "rates": rates, "broker": broker, "memory": memory, "soak": soak, "workers": workers,
+    "soak_workers": soak_workers,
 }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """Disturbs `kdissect live` while clients talk to a real broker, and compares with their counts.
 
     python -m tools.soak [--minutes 60] [--seed 1] [--clients 4] [--compiled DIR] [--keep DIR]
-                         [--rotate 10s] [--flush 2] [--record]
+                         [--rotate 10s] [--flush 2] [--workers 2] [--record [--plain]]
 
 At random moments the interface goes down or is removed and made again, the disk is full for a
 while, the capture is ended or killed and started again, told to reopen, and the broker restarts.
+With several workers, which run as the user nobody, one of them is killed at times, too.
 Every file under its final name must be readable at every look; every exchange that a client has an
 answer to must be in the tables once, but for those during an outage of the capture: while it did
 not run or its interface was not there, and the flush interval before a kill. Exit code 1 when it is
@@ -15,6 +16,7 @@ import argparse
 import os
 import random
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -26,7 +28,7 @@ from pyarrow import parquet
 
 from benchmarks import live_page
 from benchmarks.timing import KDISSECT, circumstances, compiled_version, environment
-from tools.soak.capture import Failed, LiveCapture
+from tools.soak.capture import Failed, LiveCapture, Memory
 from tools.soak.faults import Fault, Faults
 from tools.soak.journal import read_journal
 from tools.soak.judge import Finding, Outage, Row, Verdict, judged, summary
@@ -102,27 +104,45 @@ def soak(options: argparse.Namespace, directory: Path) -> Verdict:
     """All of it."""
     command = [*KDISSECT, "live", "-i", "{}", "-o", "{out}"]
     command += ["--rotate", options.rotate, "--flush", f"{options.flush:g}s"]
+    if options.workers > 1:
+        command += ["--workers", str(options.workers), "--user", "nobody"]
     with staged(directory) as scene:
-        capture = scene.capture(command, environment(options.compiled))
-        looking = Looking(scene.output)
+        capture = scene.capture(command, environment(options.compiled), options.workers)
+        looking, memory = Looking(scene.output), Memory(capture)
         looking.start()
+        memory.start()
         try:
             faults = play(scene, capture, options)
         finally:
+            memory.stop()
             capture.end()
             looking.stop()
             if options.keep is not None and scene.output.exists():
                 shutil.copytree(scene.output, directory / "live")
-        return judge(scene, faults, looking)
+        verdict = judge(scene, faults, looking)
+        count_packets(verdict, capture, memory)
+        return verdict
+
+
+def count_packets(verdict: Verdict, capture: LiveCapture, memory: Memory) -> None:
+    """Packets, and the memory of all processes, in MB."""
+    seen, dropped = capture.packets()
+    verdict.counts["packets of runs that ended in order"] += seen
+    verdict.counts["packets dropped by the kernel"] += dropped
+    if memory.samples:
+        verdict.counts["memory, median, MB"] += round(statistics.median(memory.samples) / 1e6)
+        verdict.counts["memory, most, MB"] += round(max(memory.samples) / 1e6)
 
 
 def record(options: argparse.Namespace, version: str, verdict: Verdict) -> None:
     """Print it into the page, with the violations."""
-    asked = {name: getattr(options, name) for name in ("minutes", "seed", "clients", "flush")}
+    names = ("minutes", "seed", "clients", "flush", "workers")
+    asked = {name: getattr(options, name) for name in names}
     findings = Counter(finding.kind for finding in verdict.findings)
     found = asked | {"counts": list(verdict.counts.items()), "findings": findings}
     where = circumstances() | {"kdissect": version}
-    live_page.keep({"soak": {"found": found, "circumstances": where}})
+    section = "soak" if options.workers == 1 else "soak_workers"
+    live_page.keep({section: {"found": found, "circumstances": where}})
 
 
 def main() -> int:
@@ -135,13 +155,18 @@ def main() -> int:
     parser.add_argument("--rotate", default="10s")
     parser.add_argument("--flush", type=float, default=2, help="seconds")
     parser.add_argument("--compiled", default="", help="default: what is installed")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--plain", action="store_true", help="record what is not compiled, too")
     parser.add_argument("--record", action="store_true", help="in docs/live-performance.md")
     parser.add_argument("--keep", type=Path, help="a directory for tables, journal and logs")
     options = parser.parse_args()
     if os.geteuid():
         parser.error("network namespaces, packet sockets and a mount need root: run it as root")
-    version = compiled_version(options.compiled) if options.record else ""
+    version = "plain Python" if options.plain else ""
+    if options.record and not options.plain:
+        version = compiled_version(options.compiled)
     directory = Path(tempfile.mkdtemp(prefix="kdissect-soak-"))
+    directory.chmod(0o755)  # for the user of several workers
     try:
         verdict = soak(options, directory)
     finally:

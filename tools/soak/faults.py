@@ -48,6 +48,8 @@ class Faults:
             "SIGHUP": self.hang_up,
             "broker restart": self.restart_broker,
         }
+        if capture.workers > 1:
+            self.kinds["worker killed"] = self.kill_worker
         self._bag: list[str] = []
 
     def next(self) -> Fault:
@@ -84,7 +86,7 @@ class Faults:
         self.scene.cable.unplug()
         self.pause(1, 4)
         self.scene.plug()
-        end = self.capture.await_capturing()
+        end = self.capture.await_moved()
         return [Outage("interface gone", begin, end + GRACE_NS)]
 
     def full(self) -> list[Outage]:
@@ -120,6 +122,13 @@ class Faults:
             self.capture.kill()
             ready = self.capture.start()
         return [Outage("kill -9", begin, ready)]
+
+    def kill_worker(self) -> list[Outage]:
+        before = int((self.flush_s + FLUSH_MARGIN_S) * SECOND_NS)
+        begin = time.time_ns() - before
+        self.capture.kill_worker(self.chance.randrange(self.capture.workers))
+        self.pause(0, 2)
+        return [Outage("worker killed", begin, self.capture.start())]
 
     def hang_up(self) -> list[Outage]:
         """Send a SIGHUP; nothing may be lost."""

@@ -46,10 +46,12 @@ class Scene:
     def output(self) -> Path:
         return self.disk / "live"
 
-    def capture(self, command: list[str], environment: dict[str, str]) -> LiveCapture:
+    def capture(
+        self, command: list[str], environment: dict[str, str], workers: int = 1
+    ) -> LiveCapture:
         """`kdissect live` at the broker's end of the cable, not started."""
         log = self.directory / "live.log"
-        return LiveCapture(command, self.cable.near, self.output, log, environment)
+        return LiveCapture(command, self.cable.near, self.output, log, environment, workers)
 
     def plug(self) -> None:
         """The cable, again."""
