@@ -10,6 +10,8 @@ from prometheus_client.registry import Collector
 
 from kdissect.errors import OutputError
 from kdissect.live.counting.first_pages import SCRAPER
+from kdissect.live.counting.protobuf_page import CONTENT_TYPE, is_preferred
+from kdissect.live.counting.sampled_metrics import SampledMetrics
 from kdissect.live.http_server import Listening, Server
 from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
 
@@ -33,17 +35,23 @@ def serve_at(bound: Bound, metrics: Collector) -> Server:
     except OSError as error:
         bound.close()
         raise OutputError(f"--metrics: {reason(error)}") from error
-    listening.set_app(app_of(registry))
+    listening.set_app(app_of(registry, metrics))
     return Server(listening)
 
 
-def app_of(registry: CollectorRegistry) -> Any:
-    """The library's application; it records the scraper that a page is made for."""
+def app_of(registry: CollectorRegistry, metrics: Collector) -> Any:
+    """The library's application; it records the scraper that a page is made for.
+
+    It has no protobuf: a scraper that prefers that gets ours, with native histograms.
+    """
     make_page = make_wsgi_app(registry)
 
     def app(environ: dict[str, Any], start_response: Any) -> Any:
         agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_AGENT]
         SCRAPER.set((environ.get("REMOTE_ADDR", ""), agent))
+        if isinstance(metrics, SampledMetrics) and is_preferred(environ.get("HTTP_ACCEPT", "")):
+            start_response("200 OK", [("Content-Type", CONTENT_TYPE)])
+            return [metrics.protobuf_page()]
         return make_page(environ, start_response)
 
     return app

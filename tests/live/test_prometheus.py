@@ -56,12 +56,14 @@ def busy() -> MetricsListener:
 
 
 @contextmanager
-def prometheus(directory: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def prometheus(
+    directory: Path, port: int, *words: str
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A Prometheus that scrapes that port, after its own address."""
     config = directory / "prometheus.yml"
     config.write_text(CONFIG.format(rules=RULES, port=port))
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}",
-               "--web.listen-address=127.0.0.1:0"]  # fmt: skip
+               "--web.listen-address=127.0.0.1:0", *words]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         try:
             address = f"127.0.0.1:{port_of(running)}"

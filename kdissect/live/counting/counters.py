@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.exchanges.exchange import OUTCOMES
+from kdissect.live.counting import native_histograms
 from kdissect.live.counting.columns import NONE, OTHER
 from kdissect.live.counting.label_names import LabelNames
 from kdissect.live.counting.latency_groups import FETCHES, PRODUCES
@@ -80,22 +81,31 @@ class GroupCounts(NamedTuple):
 
 
 class Durations(NamedTuple):
-    """Histograms by key: counts per bucket, not cumulative, and the sum in seconds."""
+    """Histograms by key: counts per bucket, not cumulative, and the sum in seconds.
+
+    `native` are those of `native_histograms`; None without.
+    """
 
     counts: Counts
     sums: Counts
     bounds_ns: Counts
+    native: Counts | None = None
 
     def add(self, keys: Counts, durations_ns: Counts) -> None:
         bucket = np.searchsorted(self.bounds_ns, durations_ns, side="left")
         # In one dimension it takes a fraction of the time.
         np.add.at(self.counts.reshape(-1), keys * self.counts.shape[1] + bucket, 1)
         np.add.at(self.sums, keys, durations_ns / 1e9)
+        if self.native is not None:
+            places = keys * native_histograms.COUNT + native_histograms.places_of(durations_ns)
+            np.add.at(self.native.reshape(-1), places, 1)
 
     def release(self, keys: Sequence[int]) -> None:
         """Forget keys."""
         self.counts[keys] = 0
         self.sums[keys] = 0
+        if self.native is not None:
+            self.native[keys] = 0
 
 
 class ClientSegments(NamedTuple):
@@ -169,8 +179,8 @@ class Counters:
             durations(apis, BOUNDS_NS),
             durations(apis, BOUNDS_NS),
             durations(apis, BOUNDS_NS),
-            durations(clients, FEW_BOUNDS_NS),
-            durations(topics * len(TOPIC_DIRECTIONS), FEW_BOUNDS_NS),
+            durations(clients, FEW_BOUNDS_NS, has_native=True),
+            durations(topics * len(TOPIC_DIRECTIONS), FEW_BOUNDS_NS, has_native=True),
         )
 
     def add(self, rows: TimeBucket, segments: Iterable[ClientSegments] = ()) -> None:
@@ -258,9 +268,10 @@ def topic_key(code: Any, way: int) -> Any:
     return code * len(TOPIC_DIRECTIONS) + way
 
 
-def durations(keys: int, bounds_ns: Counts) -> Durations:
+def durations(keys: int, bounds_ns: Counts, has_native: bool = False) -> Durations:
     """Histograms without any values."""
-    return Durations(zeros(keys, len(bounds_ns) + 1), np.zeros(keys), bounds_ns)
+    native = np.zeros((keys, native_histograms.COUNT), np.uint32) if has_native else None
+    return Durations(zeros(keys, len(bounds_ns) + 1), np.zeros(keys), bounds_ns, native)
 
 
 def zeros(*shape: int) -> Counts:

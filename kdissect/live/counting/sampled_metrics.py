@@ -28,6 +28,7 @@ from kdissect.live.counting.metric_declarations import (
     UNSCALED,
     Metric,
 )
+from kdissect.live.counting.protobuf_page import page
 from kdissect.live.counting.samples import Distribution, Samples, Values, empty
 
 
@@ -79,12 +80,22 @@ class SampledMetrics(Collector):
 
     def collect(self) -> Iterable[Family]:
         """All metrics, with their current values; series that a scraper has not had yet are 0."""
+        for one in self._for_scraper():
+            yield family(*one)
+
+    def protobuf_page(self) -> bytes:
+        """The same in Prometheus' protobuf format, with native histograms."""
+        return page(
+            one if one.metric.kind != INFO else build_gauge(one.metric)
+            for one in self._for_scraper()
+        )
+
+    def _for_scraper(self) -> Iterator[Current]:
         samples = self.samples()
         scraper = SCRAPER.get()
         if scraper is not None:
             samples = self._begun_at_0(samples, scraper)
-        for one in self._current(samples):
-            yield family(*one)
+        return self._current(samples)
 
     def current(self) -> list[Current]:
         """All metrics but the build's, with their current values."""
@@ -121,10 +132,17 @@ class SampledMetrics(Collector):
         )
 
 
+def build_gauge(metric: Metric) -> Current:
+    """Build information as a gauge, in a format without that kind."""
+    labels = tuple(BUILD[label] for label in metric.labels)
+    return Current(metric, [(labels, 1)], [])
+
+
 def scaled(one: Distribution, share: int) -> Distribution:
     """A histogram with so many times the values."""
     counts = [(bound, count * share) for bound, count in one.buckets]
-    return one._replace(buckets=counts, total=one.total * share)
+    native = one.native and {place: count * share for place, count in one.native.items()}
+    return one._replace(buckets=counts, total=one.total * share, native=native)
 
 
 def family(metric: Metric, values: Values, distributions: list[Distribution]) -> Family:

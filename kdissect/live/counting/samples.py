@@ -32,11 +32,15 @@ LABELLED: Final = ("api", "client", "topic", "error", "group")
 
 
 class Distribution(NamedTuple):
-    """A histogram: (upper bound, cumulative count), and the sum in seconds."""
+    """A histogram: (upper bound, cumulative count), and the sum in seconds.
+
+    `native` are counts by place, as in `native_histograms`; None if it has none.
+    """
 
     labels: Labels
     buckets: list[tuple[str, float]]
     total: float
+    native: dict[int, int] | None = None
 
 
 class Samples(NamedTuple):
@@ -52,7 +56,8 @@ class Samples(NamedTuple):
 
 def empty(one: Distribution) -> Distribution:
     """The same histogram without any values."""
-    return one._replace(buckets=[(bound, 0) for bound, _ in one.buckets], total=0.0)
+    buckets: list[tuple[str, float]] = [(bound, 0) for bound, _ in one.buckets]
+    return one._replace(buckets=buckets, total=0.0, native=None if one.native is None else {})
 
 
 def counted(counts: Counts, *names: Sequence[str]) -> Values:
@@ -83,7 +88,14 @@ def distributions(durations: Durations, labels: Mapping[int, Labels]) -> Iterato
     sums = np.cumsum(durations.counts, axis=1)
     for key in np.flatnonzero(sums[:, -1]).tolist():
         buckets = list(zip(bounds, sums[key].tolist(), strict=True))
-        yield Distribution(labels[key], buckets, float(durations.sums[key]))
+        native = None if durations.native is None else sparse(durations.native[key])
+        yield Distribution(labels[key], buckets, float(durations.sums[key]), native)
+
+
+def sparse(counts: Counts) -> dict[int, int]:
+    """Counts other than 0, by place."""
+    places = np.flatnonzero(counts)
+    return dict(zip(places.tolist(), counts[places].tolist(), strict=True))
 
 
 def histograms_of(totals: Totals, names: Vocabulary[KnownNames]) -> dict[str, list[Distribution]]:

@@ -4,6 +4,7 @@ Workers give room to new names by forgetting idle ones: their counts vanish, and
 0. So increases are added, not values, and a series is forgotten when no worker has it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -201,7 +202,14 @@ def grown(now: Distribution, before: Distribution | None) -> Distribution:
         (bound, count - less)
         for (bound, count), (_, less) in zip(now.buckets, before.buckets, strict=True)
     ]
-    return now._replace(buckets=counts, total=now.total - before.total)
+    native = now.native and less_of(now.native, before.native or {})
+    return now._replace(buckets=counts, total=now.total - before.total, native=native)
+
+
+def less_of(now: Mapping[int, int], before: Mapping[int, int]) -> dict[int, int]:
+    """Increases of counts, except 0."""
+    found = {place: count - before.get(place, 0) for place, count in now.items()}
+    return {place: count for place, count in found.items() if count > 0}
 
 
 def both_of(one: Distribution, other: Distribution) -> Distribution:
@@ -210,4 +218,7 @@ def both_of(one: Distribution, other: Distribution) -> Distribution:
         (bound, count + more)
         for (bound, count), (_, more) in zip(one.buckets, other.buckets, strict=True)
     ]
-    return one._replace(buckets=counts, total=one.total + other.total)
+    native = None
+    if one.native is not None and other.native is not None:
+        native = dict(Counter(one.native) + Counter(other.native))
+    return one._replace(buckets=counts, total=one.total + other.total, native=native)
