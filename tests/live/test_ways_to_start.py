@@ -119,17 +119,57 @@ def tables(place: Place) -> Path:
 
 
 def copied_python(place: Place) -> Path:
-    """A copy of this Python with the capability in its file, as ``setcap`` makes one."""
+    """A copy of this Python with the capability in its file, by ``setcap`` where it is there."""
     copy = place.path / "python" / "bin" / Path(sys.executable).name
     copy.parent.mkdir(parents=True)
     shutil.copy(Path(sys.executable).resolve(), copy)
     home = f"home = {Path(sys.base_prefix) / 'bin'}\n"
     (copy.parent.parent / "pyvenv.cfg").write_text(home)
-    try:
-        os.setxattr(copy, "security.capability", FILE_CAPABILITY)
-    except OSError as error:
-        pytest.skip(f"files of {place.path} cannot have capabilities: {error.strerror}")
+    give_capability(copy)
     return copy
+
+
+def give_capability(file: Path) -> None:
+    """Let whoever runs the file capture; skips where files cannot have capabilities."""
+    try:
+        os.setxattr(file, "security.capability", FILE_CAPABILITY)
+    except OSError as error:
+        pytest.skip(f"files of {file.parent} cannot have capabilities: {error.strerror}")
+    setcap = shutil.which("setcap", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
+    if setcap is not None:
+        os.removexattr(file, "security.capability")
+        subprocess.run([setcap, "cap_net_raw+ep", str(file)], check=True, timeout=60)
+        assert os.getxattr(file, "security.capability") == FILE_CAPABILITY
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_container_with_net_raw_alone_and_a_read_only_root_captures(
+    workers: str, place: Place, tables: Path
+) -> None:
+    """As of the image: its user has nothing, and starts by a setpriv whose file has NET_RAW."""
+    setpriv = place.path / "setpriv-net-raw"
+    shutil.copy(str(shutil.which("setpriv")), setpriv)
+    give_capability(setpriv)
+    lines = [
+        f"set -e; mount --bind {tables.parent} {tables.parent}",
+        "mount -o remount,bind,ro /",
+        f"if touch {place.path}/here 2>/dev/null; then exit 9; fi",
+        'exec "$@"',
+    ]
+    apart = ["unshare", "--mount", "--ipc", "--uts", "--propagation", "private", "sh", "-c"]
+    passes_on = [str(setpriv), "--inh-caps=+net_raw", "--ambient-caps=+net_raw"]
+    contained = [*AS_USER, "--inh-caps", "-all", *CONTAINED]
+    before = [*apart, "\n".join(lines), "sh", *contained, *passes_on]
+    words = ["live", "-i", "lo", "-o", str(tables), "--workers", workers]
+    with place.start(before, words, HOME="/nowhere") as running:
+        running.hear("READY=1")
+        talked = running.talk()
+        threads = [running.threads(), *map(threads_of, running.children())]
+        error = running.end()
+    told = [privileges_of(thread) for process in threads for thread in process]
+    assert told == [nothing(USER, NET_RAW)] * len(told)
+    assert len(threads) == (1 if workers == "1" else 3)
+    assert written(tables) == talked, error
 
 
 @pytest.mark.parametrize("name", WAYS)
