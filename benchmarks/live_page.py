@@ -7,7 +7,7 @@ import json
 import statistics
 from typing import Any
 
-from benchmarks import chart, page, spark_page
+from benchmarks import chart, live_on_paper, page, spark_page
 from benchmarks.chart import Panel
 from benchmarks.live_broker import WITHOUT
 from benchmarks.live_memory import growth, slope, warm
@@ -245,7 +245,7 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
 
 PARTS = {
     "rates": rates, "broker": broker, "memory": memory, "soak": soak, "workers": workers,
-    "soak_workers": soak_workers,
+    "soak_workers": soak_workers, "paper": live_on_paper.lines,
 }  # fmt: skip
 
 

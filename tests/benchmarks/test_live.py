@@ -8,7 +8,15 @@ import pytest
 from pyarrow import parquet
 
 import kdissect
-from benchmarks import generate, live_capturers, live_memory, live_page, live_search
+from benchmarks import (
+    generate,
+    live_capturers,
+    live_memory,
+    live_on_paper,
+    live_page,
+    live_search,
+    page,
+)
 from benchmarks.live_frames import LOOP_STEP, Frames
 from benchmarks.live_measuring import Step, send
 from benchmarks.live_sender import Sent
@@ -268,3 +276,19 @@ def test_soak_report_lists_violations():
         "| **twice** | 3 |",
         "| lost without an outage, twice, or not whole | **missed** |",
     ]
+
+
+def test_what_more_cores_give_on_paper_is_measured_time_less_overhead_and_imbalance():
+    held = {"sent": {"packets": 3_000_000, "bytes": 10**9}, "cpu_seconds": 1.5}
+    two = {"sent": {"packets": 1_000_000}, "cpu_seconds": 0.6}
+    kept = {
+        "rates": {"found": {"small": {"ring": {"held": held}}}},
+        "workers": {"found": {"small": {"1": {"held": held}, "2": {"held": two}}}},
+    }
+    lines = live_on_paper.lines(kept)
+    assert lines[2].startswith("| 1 | 2 000 000/s |")
+    assert "1.20 times" in lines[-1]
+    many = live_on_paper.balance(1000, 4)
+    assert live_on_paper.balance(50, 4) < many < 1
+    shown = page.thousands(round(4 * many / 1.2 * 2_000_000, -3))
+    assert lines[4].endswith(f"| {shown}/s |")
