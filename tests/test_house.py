@@ -19,8 +19,9 @@ TARGETS = (
     "demo", "setup", "check", "test", "test-all", "test-plain", "test-compiled", "wheels",
     "test-wheels", "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark",
     "bench", "bench-drawn", "bench-scaling", "bench-commands", "bench-evidence", "bench-spark",
-    "bench-report", "bench-live", "soak", "siege", "bench-check", "bench-accept", "bench-recovery", "golden",
-    "captures", "schema", "coverage-protocol", "docs", "man", "site", "notebooks", "clean",
+    "bench-report", "bench-live", "soak", "siege", "bench-check", "bench-accept", "bench-recovery",
+    "golden", "captures", "schema", "coverage-protocol", "docs", "man", "site", "notebooks",
+    "clean",
 )  # fmt: skip
 # Words that docs/decisions/names.md replaced by the field's terms, and that have no other use here.
 REPLACED = {
