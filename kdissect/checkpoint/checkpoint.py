@@ -65,6 +65,17 @@ class Checkpoint(NamedTuple):
         """Encode for another process, machine or day; `from_bytes` reads it."""
         return dump(DOCUMENT, self, self.version)
 
+    def oldest_capture(self) -> int:
+        """Number of the first capture that anything refers to; 2^62 if there is none."""
+        numbers = [one.opener.connection.capture for one in self.open]
+        numbers += [one.connection.capture for one in self.waiting]
+        numbers += [one.capture for one in (*self.told, *self.decrypted)]
+        numbers += [split.capture for split in self.splits]
+        numbers += self.fragments.captures()
+        if self.odd is not None:
+            numbers.append(self.odd.capture)
+        return min((int(one) for one in numbers), default=1 << 62)
+
     @classmethod
     def from_bytes(cls, content: bytes) -> "Checkpoint":
         """Decode; raise EncodingError for bytes that are no checkpoint of this version."""

@@ -79,7 +79,8 @@ class TapEntry:
 
     `state` is the file with the checkpoint after its captures, from which later ones continue.
     `latest_ns` is the capture's clock there. `closed` is the part of `balance` that the state does
-    not count: late captures, and those before a state that could not be continued.
+    not count: late captures, and those before a state that could not be continued. `oldest` is the
+    number of the first capture that the state refers to: of an open connection, usually.
     """
 
     name: str
@@ -91,6 +92,7 @@ class TapEntry:
     files: list[FileEntry] = field(default_factory=list)
     balance: dict[str, Any] = field(default_factory=dict)
     closed: dict[str, Any] = field(default_factory=dict)
+    oldest: int = 0
 
     @property
     def packets(self) -> int:

@@ -80,7 +80,7 @@ def follow(
                 lost.append((path, str(error)))
         after = merger.state()
         spool_all(spool, rows.batches(1))
-        first = min(oldest_capture(after), len(names))
+        first = min(after.oldest_capture(), len(names))
         return Followed(first, tuple(names[first:]), after.to_bytes()), lost
 
 
@@ -99,13 +99,6 @@ def fed(merger: Merger, path: str, capture: int) -> Iterator[None]:
             dissector.add_problems(reader.take_problems())
             yield
         dissector.add_problems(reader.take_problems())
-
-
-def oldest_capture(state: Checkpoint) -> int:
-    """The first capture that open state refers to."""
-    opened = [int(one.opener.connection.capture) for one in state.open]
-    waiting = [int(one.connection.capture) for one in state.waiting]
-    return min([*opened, *waiting], default=1 << 62)
 
 
 class OwnRows:

@@ -50,12 +50,12 @@ def read_on(task: Task, place: tuple[int]) -> BroughtIn:
         with going_on(f"the state of tap {work.tap.name}"):
             for _ in fed(merger, capture, work):
                 rows.write(settled, task.options.batch_rows)
-        end_tap(task, work, rows, settled)
+        oldest = end_tap(task, work, rows, settled)
     files = publish(task, (number, 0, 1)) + publish(task, (number, -1, 0))
     if work.nameless:
         files += rename(task, place)
     sizes = {"boundary_bytes": 0, "row_bytes": settled.size}
-    return BroughtIn(files, merged(merger, is_new), sizes)
+    return BroughtIn(files, merged(merger, is_new, oldest), sizes)
 
 
 def read_alone(task: Task, place: tuple[int]) -> BroughtIn:
@@ -95,7 +95,7 @@ def opened(work: Work, numbers: range) -> Iterator[Capture]:
 
 def packets_before(work: Work, numbers: range) -> int:
     """Number of packets in the captures of a tap before these."""
-    return work.packets + sum(one.packets for one in work.tap.captures[work.first : numbers.start])
+    return work.packets + sum(one.packets for one in work.new[: numbers.start - work.first])
 
 
 def fed(merger: Merger, capture: Capture, work: Work) -> Iterator[None]:

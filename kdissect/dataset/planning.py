@@ -51,7 +51,8 @@ class Work(NamedTuple):
     are dissected alone, as later ones are in the dataset. The others continue its state: as
     `splits`, or in one pass where there are none. The tap's files are those that stay, except
     `was_open`: rows open at the end of the state. `nameless` are files whose topics may have names
-    now. `packets` were in the captures before the new ones.
+    now. `packets` were in the captures before the new ones. Of the captures, the first `left_out`
+    are missing in a work that was made for a task, see `for_task`.
     """
 
     tap: TapEntry
@@ -61,26 +62,44 @@ class Work(NamedTuple):
     late: int = 0
     was_open: tuple[FileEntry, ...] = ()
     packets: int = 0
+    left_out: int = 0
 
     @property
     def paths(self) -> list[str]:
-        """The captures, indexed by `Split.capture`."""
-        return [capture.path for capture in self.tap.captures]
+        """The captures, indexed by `Split.capture`; "" for those that are left out."""
+        return [""] * self.left_out + [capture.path for capture in self.tap.captures]
 
     @property
     def dates(self) -> list[str]:
         """The UTC day on which each capture begins."""
-        return [date_of(capture.first_time_ns) for capture in self.tap.captures]
+        days = [date_of(capture.first_time_ns) for capture in self.tap.captures]
+        return [NO_DATE] * self.left_out + days
+
+    @property
+    def new(self) -> list[CaptureEntry]:
+        """The new captures."""
+        return self.tap.captures[self.first - self.left_out :]
 
     @property
     def following(self) -> range:
         """Numbers of the captures that continue the state."""
-        return range(self.first, len(self.tap.captures) - self.late)
+        return range(self.first, self.first + len(self.new) - self.late)
 
     @property
     def alone(self) -> range:
         """Numbers of the captures that are too late for that."""
-        return range(len(self.tap.captures) - self.late, len(self.tap.captures))
+        end = self.first + len(self.new)
+        return range(end - self.late, end)
+
+    def for_task(self) -> "Work":
+        """The same without the history of the tap, which no task needs.
+
+        Its size depends on the new captures, and on those that open connections began in.
+        """
+        left_out = max(0, min(self.tap.oldest, self.first)) if self.tap.state else self.first
+        captures = self.tap.captures[left_out - self.left_out :]
+        tap = replace(self.tap, captures=captures, files=[], balance={}, closed={})
+        return self._replace(tap=tap, was_open=(), left_out=left_out)
 
 
 # Of a larger capture only samples are hashed: reading all of it is as dear as dissecting it.

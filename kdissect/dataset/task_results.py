@@ -53,7 +53,7 @@ def ipc_table(content: bytes) -> pa.Table:
 
 
 FILE: Final = entry(FileEntry)
-MERGED: Final = named(Merged, balance=Plain(), latest_ns=INT, is_new=BOOL)
+MERGED: Final = named(Merged, balance=Plain(), latest_ns=INT, is_new=BOOL, oldest=INT)
 VALUE: Final = Plain(
     file=(FileEntry, FILE),
     failed=(Failed, named(Failed, tap=TEXT, message=TEXT)),
@@ -66,7 +66,7 @@ VALUE: Final = Plain(
     merged=(Merged, MERGED),
     table=(pa.Table, Converted(BYTES, ipc_bytes, ipc_table)),
 )
-DOCUMENT: Final = Document(6, "answer of a task", 2, Fixed(BOOL, VALUE))
+DOCUMENT: Final = Document(6, "answer of a task", 3, Fixed(BOOL, VALUE))
 
 
 def answer_bytes(is_good: bool, answer: Any) -> bytes:

@@ -12,7 +12,7 @@ than other modules: the steps of a run, with the files that they exchange.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -70,13 +70,17 @@ class Task(NamedTuple):
     run_directory: str
     run: int
     options: Options
-    works: tuple[Work, ...]
+    works: Mapping[int, Work]
     # For a dataset in a store: distinguishes files of this run from a dead run of the same number.
     token: str = ""
     # Settings to reach stores, see `storage.reached_by`.
     stores: tuple[str, ...] = ()
     # Of a run, see `spark.second_attempt`: each has intermediate files of its own.
     attempt: int = 0
+
+    def of_tap(self, number: int) -> "Task":
+        """The same for tasks of one work, without the others and without history."""
+        return self._replace(works={number: self.works[number].for_task()})
 
     def staged(self, work: Work, part: str) -> Path:
         """Staging directory of a split's rows, or of other parts of a tap."""
@@ -123,12 +127,14 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
 class Merged(NamedTuple):
     """A tap after its new captures: the balance of its bytes, and the capture's clock.
 
-    `is_new`: it did not continue the state before, see `begun`.
+    `is_new`: it did not continue the state before, see `begun`. `oldest` is the number of the first
+    capture that its state refers to, see `Checkpoint.oldest_capture`.
     """
 
     balance: dict[str, Any]
     latest_ns: int
     is_new: bool
+    oldest: int = 0
 
 
 def merge_tap(task: Task, place: tuple[int]) -> Merged:
@@ -146,14 +152,18 @@ def merge_tap(task: Task, place: tuple[int]) -> Merged:
                 corrections = merger.add(boundary)
             make_whole(task.staged(work, f"{number}.corrections"), corrections.to_bytes())
             rows.write(settled, task.options.batch_rows)
-        end_tap(task, work, rows, settled)
-    return merged(merger, is_new)
+        oldest = end_tap(task, work, rows, settled)
+    return merged(merger, is_new, oldest)
 
 
-def end_tap(task: Task, work: Work, rows: "MergedRows", settled: Staged) -> None:
-    """Write the state after the captures of a tap, and the rows that are open then."""
+def end_tap(task: Task, work: Work, rows: "MergedRows", settled: Staged) -> int:
+    """Write the state after the captures of a tap, and the rows that are open then.
+
+    Returns the number of the first capture that the state refers to.
+    """
     with going_on(f"the last boundary state of tap {work.tap.name}"):
-        state = rows.merger.state().to_bytes()
+        checkpoint = rows.merger.state()
+        state = checkpoint.to_bytes()
         rows.write(settled, 1)
         rows.merger.finish()
     still_open = Staged(task.staged(work, OPEN))
@@ -162,12 +172,13 @@ def end_tap(task: Task, work: Work, rows: "MergedRows", settled: Staged) -> None
     make_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
+    return checkpoint.oldest_capture()
 
 
-def merged(merger: Merger, is_new: bool) -> Merged:
+def merged(merger: Merger, is_new: bool, oldest: int) -> Merged:
     """What is known of a tap when its merger is finished."""
     latest_ns = int(merger.dissector.streams.clock.now_ns)
-    return Merged(asdict(merger.balance), latest_ns, is_new)
+    return Merged(asdict(merger.balance), latest_ns, is_new, oldest)
 
 
 def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:

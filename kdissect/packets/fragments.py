@@ -124,6 +124,11 @@ class Fragments:
         self._maximum_packets = maximum_packets
         self._maximum_bytes = maximum_bytes
 
+    def captures(self) -> list[int]:
+        """Numbers of the captures that waiting packets, and problems not taken yet, refer to."""
+        found = [int(whole.packet.capture) for whole in self._wholes.values()]
+        return found + [int(problem.capture) for problem in self.problems]
+
     @property
     def cost(self) -> int:
         """Memory of waiting fragments, in bytes."""

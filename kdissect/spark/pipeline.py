@@ -33,7 +33,7 @@ from kdissect.dataset.planning import (
     unread,
 )
 from kdissect.dataset.runs import Dataset
-from kdissect.dataset.storage import is_uri, reached_by
+from kdissect.dataset.storage import is_uri, reached_by, seen
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.storage_tasks import mirrored
 from kdissect.dataset.stored_columns import UNREADABLE, spark_schema
@@ -132,7 +132,7 @@ def _dissect(
     inspect = partial(inspecting, stores=stores)
 
     def inspect_all(paths: Sequence[str]) -> list[Inspected | Broken]:
-        return nearest(runner, paths)(inspect, paths)
+        return nearest(runner, paths)(inspect, paths, [seen(path)[0] for path in paths])
 
     def plan_again(chains: set[str]) -> Planned:
         first = merged(contents, done.taps, [], set())
@@ -151,7 +151,7 @@ def _dissect(
         str(dataset.run_directory),
         contents.run + 1,
         options,
-        tuple(planned.works),
+        dict(enumerate(planned.works)),
         f"-{dataset.token}",
         stores,
     )
@@ -165,7 +165,7 @@ def _dissect(
     return Outcome(
         len(added),
         sum(one.size for one in added),
-        sum(len(work.splits) for work in task.works),
+        sum(len(work.splits) for work in task.works.values()),
         done.boundary_bytes,
         done.row_bytes,
         tuple(broken),

@@ -23,13 +23,15 @@ def try_again(
     """
     failed = {one.tap for one in done.failed}
     changed = {
-        work.tap.chain for work in task.works if work.tap.name in failed and has_changed(work)
+        work.tap.chain
+        for work in task.works.values()
+        if work.tap.name in failed and has_changed(work)
     }
     if not changed:
         return done, []
     planned = plan(changed)
-    again = task._replace(works=tuple(planned.works), attempt=task.attempt + 1)
-    names = {work.tap.name for work in task.works if work.tap.chain in changed}
+    again = task._replace(works=dict(enumerate(planned.works)), attempt=task.attempt + 1)
+    names = {work.tap.name for work in task.works.values() if work.tap.chain in changed}
     second = Steps(again, runner).run()
     both = Done(
         [*done.taps, *second.taps],
@@ -42,5 +44,4 @@ def try_again(
 
 def has_changed(work: Work) -> bool:
     """Return whether a new capture of a tap is no longer as it was inspected."""
-    new = work.tap.captures[work.first :]
-    return any(seen(one.path) != (one.size, one.modified_ns) for one in new)
+    return any(seen(one.path) != (one.size, one.modified_ns) for one in work.new)

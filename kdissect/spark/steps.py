@@ -46,15 +46,17 @@ class Steps:
     def __init__(self, task: Task, runner: Runner) -> None:
         self.task = task
         self.runner = runner
-        self.taps = [replace(work.tap, files=list(work.tap.files)) for work in task.works]
+        self.taps = [replace(work.tap, files=list(work.tap.files)) for work in task.works.values()]
+        # What travels to executors: without the history of the taps.
+        self.tasks = {number: task.of_tap(number) for number in task.works}
         self.failed: dict[int, Failed] = {}
 
     def run(self) -> Done:
         """Do the works of all taps, as far as possible."""
         works = self.task.works
-        alone = [(number,) for number, work in enumerate(works) if len(work.splits) == 1]
-        cut = [number for number, work in enumerate(works) if len(work.splits) > 1]
-        uncut = [(n,) for n, work in enumerate(works) if work.following and not work.splits]
+        alone = [(number,) for number, work in works.items() if len(work.splits) == 1]
+        cut = [number for number, work in works.items() if len(work.splits) > 1]
+        uncut = [(n,) for n, work in works.items() if work.following and not work.splits]
         sizes = [self._bring(place, one) for place, one in self._each(read_on, uncut)]
         sizes += [self._bring(place, one) for place, one in self._each(bring_in, alone)]
         parts = [(number, part) for number in cut for part in range(len(works[number].splits))]
@@ -66,7 +68,7 @@ class Steps:
         renamed = [(number,) for number in cut if works[number].nameless]
         for place, files in self._each(rename, renamed):
             self._add(place, files)
-        late = [(number,) for number, work in enumerate(works) if work.late]
+        late = [(number,) for number, work in works.items() if work.late]
         for place, one in self._each(read_alone, late):
             self._add(place, one.files)
             self._close(place[0], one.merged.balance)
@@ -97,12 +99,24 @@ class Steps:
     ) -> list[tuple[Place, Any]]:
         """Results of the function for the places of taps that have not failed."""
         todo = [place for place in places if place[0] not in self.failed]
-        answers = self.runner(partial(tried, function, self.task), todo)
+        items = [(self.tasks[place[0]], place) for place in todo]
+        sizes = [self._size(function, place) for place in todo]
+        answers = self.runner(partial(tried, function), items, sizes)
         for place, answer in zip(todo, answers, strict=True):
             if isinstance(answer, Failed):
                 self.failed.setdefault(place[0], answer)
         pairs = zip(todo, answers, strict=True)
         return [(place, answer) for place, answer in pairs if place[0] not in self.failed]
+
+    def _size(self, function: Callable[[Task, Any], Any], place: Place) -> int:
+        """Bytes of captures that the function handles at a place."""
+        work = self.task.works[place[0]]
+        if function is dissect_part:
+            split = work.splits[place[1]]
+            return split.end - split.start
+        if function is publish and place[1] >= 0:
+            return sum(split.end - split.start for split in work.splits[place[1] : place[2]])
+        return sum(one.size for one in work.new)
 
     def _settle(self, number: int, merged: Merged) -> None:
         """Take a tap's new state."""
@@ -113,6 +127,7 @@ class Steps:
             tap.closed = tap.balance
         tap.balance = added([merged.balance, tap.closed])
         tap.state = self.task.state_path(work)
+        tap.oldest = min(merged.oldest, len(tap.captures))
         tap.latest_ns = max(merged.latest_ns, -1)
 
     def _close(self, number: int, balance: dict[str, Any]) -> None:
@@ -125,8 +140,9 @@ class Steps:
         self.taps[place[0]].files += files
 
 
-def tried(function: Callable[[Task, Any], Any], task: Task, place: Place) -> Any:
+def tried(function: Callable[[Task, Any], Any], item: tuple[Task, Place]) -> Any:
     """Result of the function, or `Failed` on a permanent error."""
+    task, place = item
     try:
         with mirrored(task) as near:
             return function(near, place)

@@ -29,7 +29,7 @@ FINGERPRINTS: dict[int, dict[int, int]] = {
     3: {1: 0x329D14C0},
     4: {1: 0x403067B2},
     5: {1: 0x6ACE931A},
-    6: {2: 0x6AF74B0D},
+    6: {2: 0x6AF74B0D, 3: 0x8100C4D8},
 }
 
 

@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 
 import kdissect
+from kdissect.capture.pcap import NANOSECONDS
 from kdissect.dataset import tasks
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spark.arrow_rows import to_arrow
@@ -15,7 +16,16 @@ from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.task_runners import on_spark
 from kdissect.tables.schemas import DEFAULT_TABLES
-from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_rows
+from tests.capture.writers import make_pcap
+from tests.spark.rotated import (
+    ALL,
+    CAPTURES,
+    dataset_rows,
+    library_rows,
+    packets_of,
+    rotate,
+    spark_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +42,30 @@ def test_executors_bring_captures_into_a_dataset(spark: "SparkSession", tmp_path
     second = dissect(spark, paths, dataset, tables=ALL, split_size=100_000)
     assert dataset_rows(dataset) == library_rows(paths)
     assert (first.captures, second.captures) == (3, 1)
+
+
+def test_small_captures_share_tasks(spark: "SparkSession", tmp_path: Path) -> None:
+    names = ("groups-4.3.1.pcapng", "sasl-4.3.1.pcapng")
+    for number in range(40):
+        place = tmp_path / f"broker-{number:02}" / "ring.pcap"
+        place.parent.mkdir()
+        packets = packets_of(CAPTURES / names[number % 2])[number : number + 30]
+        place.write_bytes(make_pcap(packets, magic=NANOSECONDS, link_type=1))
+    context = spark.sparkContext
+    context.setJobGroup("small captures", "")
+    try:
+        dissect(spark, [str(tmp_path / "*" / "ring.pcap")], tmp_path / "dataset", tables=ALL)
+        tracker = context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("small captures")]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        # Inspected by one task, and brought in by another.
+        assert [stage.numTasks for stage in stages if stage] == [1, 1]
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    dissect(None, [str(tmp_path / "*" / "ring.pcap")], tmp_path / "here", tables=ALL)
+    rows = dataset_rows(tmp_path / "dataset")
+    assert rows == dataset_rows(tmp_path / "here")
+    assert len(rows["connections"]) >= 40
 
 
 def test_a_task_that_dies_is_done_again(
