@@ -103,8 +103,8 @@ class Plots:
         return self._alone("latency", content, kept, MAP, option, part=part)
 
     def network(self, option: Mapping[str, Any] | None = None) -> Plot:
-        """The map of clients, brokers and topics, with bytes, errors and latency on its edges."""
-        names = ("clients_brokers", "brokers_topics")
+        """The map of groups, clients, brokers and topics; its edges have bytes, errors, latency."""
+        names = ("clients_groups", "clients_brokers", "brokers_topics")
         tables = [one for one in self._content["tables"] if one["name"] in names]
         content = {**self._content, "heat": self._heat([])}
         kept = {one["name"]: one["rows"] for one in tables}

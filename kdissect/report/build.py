@@ -12,7 +12,7 @@ from kdissect.analysis.summary.summary import Summary
 from kdissect.report.axis import MS, Axis, axis_of
 from kdissect.report.columns import CLIENTS, ENDS, KEPT, TOPICS
 from kdissect.report.connections import SHOWN, TEXTS, Connections
-from kdissect.report.edges import Pairs
+from kdissect.report.edges import Groups, Pairs
 from kdissect.report.ends import Ends
 from kdissect.report.evidence import EXAMINED, evidence_of
 from kdissect.report.happenings import Happenings
@@ -33,6 +33,7 @@ from kdissect.report.sequences import (
 )
 from kdissect.report.tables import (
     OF_EDGES,
+    OF_GROUPS,
     OF_HAPPENINGS,
     OF_PARTITIONS,
     OF_SUMMARY,
@@ -67,6 +68,7 @@ class Scan:
         self.lag = Lag(self.axis, kept.rows_of("connections", CLIENTS))
         self.heat = HeatMap(axis_of(first, last, HEAT_BINS), self._mapped(summary))
         self.pairs = {name: Pairs() for name in OF_EDGES}
+        self.groups = Groups()
 
     def run(self, evidence: Sequence[Any]) -> None:
         """Scan all tables; `evidence` looks at each batch, too."""
@@ -122,10 +124,11 @@ class Scan:
         groups = rows.names["group_id"]
         named = np.flatnonzero(np.array([bool(name) for name in groups[0]], bool)[groups[1]])
         if len(named):
+            of_named = [measure[named] for measure in measures]
+            self.groups.add(groups[0], groups[1][named], *of_named)
             self.pairs["clients_groups"].add(
-                clients[0], clients[1][named], groups[0], groups[1][named],
-                *(measure[named] for measure in measures),
-            )  # fmt: skip
+                clients[0], clients[1][named], groups[0], groups[1][named], *of_named
+            )
         self._add_topics(rows, parts, measures)
 
     def _add_topics(self, rows: Exchanges, parts: Sequence[Any], measures: Sequence[Any]) -> None:
@@ -225,6 +228,7 @@ def tables_of(scan: Scan, document: dict[str, Any], happened: Happenings) -> lis
         for name, (title, columns) in OF_EDGES.items()
     ]
     found.append(table("partitions", "Partitions", OF_PARTITIONS, scan.partitions.rows()))
+    found.append(table("groups", "Groups", OF_GROUPS, scan.groups.rows(scan.lag.at_end)))
     found += [
         table(f"{kind}s", title, columns, happened.rows[kind])
         for kind, (title, columns) in OF_HAPPENINGS.items()
@@ -241,6 +245,8 @@ def folded(scan: Scan, document: dict[str, Any], findings: Sequence[Finding]) ->
     for name, pairs in scan.pairs.items():
         if pairs.left_out:
             yield f"{counted(pairs.left_out, 'pair')} of {name.replace('_', ' and ')} left out"
+    if scan.groups.left_out:
+        yield f"{counted(scan.groups.left_out, 'group')} with fewer exchanges are in no row"
     more = scan.connections.total - len(scan.connections.rows)
     if more > 0:
         yield f"{counted(more, 'connection')} with fewer bytes are in no row"

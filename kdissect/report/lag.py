@@ -129,6 +129,7 @@ class Lag:
         self.shift = 0  # bins are 2 ** shift of the axis' bins wide
         self.is_cut = False  # there are more partitions than `MOST_PLACES`
         self.groups_left_out = 0
+        self.at_end: dict[str, int] = {}  # group → lag, once there are lines
         self.rows_left_out = 0
         self._topics: dict[str, int] = {}
         self._places: dict[int, int] = {}  # topic and partition → number
@@ -331,16 +332,15 @@ class Lag:
     def _largest(self) -> list[tuple[int, str, list[int | None]]]:
         """The largest lag, name, and lag by bin of the groups that are furthest behind."""
         found: list[tuple[int, str, list[int | None]]] = []
-        groups = 0
         names = list(self.names.groups)
         for group, sums in self._sums():
             if sums[-1] >= 0:  # known at the end
-                groups += 1
+                self.at_end[names[group]] = int(sums[-1])
                 values = [value if value >= 0 else None for value in sums.tolist()]
                 found.append((-int(sums.max()), names[group], values))
                 found.sort(key=lambda one: one[:2])
                 del found[GROUPS:]
-        self.groups_left_out = groups - len(found)
+        self.groups_left_out = len(self.at_end) - len(found)
         return found
 
     def _sums(self) -> Iterator[tuple[int, Ints]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kdissect.analysis.question import Question
-from kdissect.analysis.questions import failovers, rebalances
+from kdissect.analysis.questions import failovers, lag, rebalances
 from kdissect.tables.schemas import INT64, TABLES
 
 # How a column is shown: as text, a count, bytes, a duration in ns, a share from 0 to 1, a number.
@@ -25,6 +25,16 @@ def declared(table: str, column: str) -> str:
     return next(one.meaning for one in TABLES[table].columns if one.name == column)
 
 
+def declared_of(table: str, *columns: str) -> str:
+    """The meanings of several columns, each behind its name."""
+    return "; ".join(f"{column}: {declared(table, column)}" for column in columns)
+
+
+def rows_of(table: str) -> str:
+    """What is counted where rows of a table are, as in docs/tables.md."""
+    return f"rows of {table}: {TABLES[table].row}"
+
+
 LATENCY: Final = declared("exchanges", "latency_ns")
 LATENCIES: Final = (
     Shown("p50", "latency.p50_ns", NS, f"median of latency: {LATENCY}"),
@@ -32,11 +42,15 @@ LATENCIES: Final = (
     Shown("p99", "latency.p99_ns", NS, f"99th percentile of latency: {LATENCY}"),
     Shown("max", "latency.max_ns", NS, f"longest latency: {LATENCY}"),
 )
+EXCHANGES: Final = Shown("exchanges", "exchanges", COUNT, rows_of("exchanges"))
+WITH_ERRORS: Final = f"exchanges with {declared('exchanges', 'error_count')}"
 REQUESTS: Final = (
-    Shown("exchanges", "exchanges", COUNT, "requests with their responses, or either alone"),
-    Shown("answered", "answered", COUNT, "exchanges with a response to measure"),
-    Shown("errors", "with_errors", COUNT, "exchanges with an error code other than 0"),
+    EXCHANGES,
+    Shown("answered", "answered", COUNT, f"exchanges with a latency: {LATENCY}"),
+    Shown("errors", "with_errors", COUNT, WITH_ERRORS),
 )
+OF_PARTITION: Final = f"rows of partitions with an error; error: {declared('partitions', 'error')}"
+BROKER: Final = Shown("broker", "to", TEXT, declared_of("connections", "broker_ip", "broker_port"))
 SIZES: Final = (
     Shown("requests", "request_bytes", BYTES, declared("exchanges", "request_size")),
     Shown("responses", "response_bytes", BYTES, declared("exchanges", "response_size")),
@@ -47,7 +61,8 @@ OF_SUMMARY: Final[dict[str, tuple[str, tuple[Shown, ...]]]] = {
         Shown("API", "api", TEXT, declared("exchanges", "api")),
         Shown("versions", "versions", TEXT, declared("exchanges", "api_version")),
         *REQUESTS,
-        Shown("unanswered", "unanswered", COUNT, "requests without a response"),
+        Shown("unanswered", "unanswered", COUNT,
+              f"outcome unanswered; outcome: {declared('exchanges', 'outcome')}"),
         *LATENCIES,
         Shown("broker p99", "work.p99_ns", NS, f"work_ns: {declared('exchanges', 'work_ns')}"),
         Shown("long poll", "waited", SHARE, f"share of {declared('exchanges', 'wait_ns')}"),
@@ -64,29 +79,31 @@ OF_SUMMARY: Final[dict[str, tuple[str, tuple[Shown, ...]]]] = {
               declared("partitions", "record_count")),
         Shown("fetched", "fetched_bytes", BYTES, declared("partitions", "record_bytes")),
         Shown("records fetched", "fetched_records", COUNT, declared("partitions", "record_count")),
-        Shown("errors", "with_errors", COUNT, "partitions answered with an error"),
+        Shown("errors", "with_errors", COUNT, OF_PARTITION),
     )),
     "errors": ("Errors", (
         Shown("error", "name", TEXT, declared("errors", "name")),
         Shown("code", "code", COUNT, declared("errors", "code")),
-        Shown("count", "count", COUNT, "times that a response has it"),
+        Shown("count", "count", COUNT, rows_of("errors")),
         Shown("field", "path", TEXT, declared("errors", "path")),
-        Shown("example", "concerns", TEXT, "topic, group or resource of the first one"),
-        Shown("first packet", "first_packet", COUNT, "frame number of the first response with it"),
+        Shown("example", "concerns", TEXT, "of the first one, what it has first of "
+              + declared_of("errors", "topic", "group_id", "resource", "message")),
+        Shown("first packet", "first_packet", COUNT, "of the first one; response_packet: "
+              + declared("exchanges", "response_packet")),
     )),
     "problems": ("Problems", (
         Shown("stage", "stage", TEXT, declared("problems", "stage")),
         Shown("kind", "kind", TEXT, declared("problems", "kind")),
-        Shown("count", "count", COUNT, "problems of this kind"),
+        Shown("count", "count", COUNT, rows_of("problems")),
         Shown("bytes", "bytes", BYTES, declared("problems", "bytes")),
         Shown("packet", "packet_number", COUNT, declared("problems", "packet_number")),
         Shown("first message", "message", TEXT, declared("problems", "message")),
     )),
 }  # fmt: skip
 EDGES: Final = (
-    Shown("exchanges", "exchanges", COUNT, "requests with their responses, or either alone"),
-    Shown("errors", "errors", COUNT, "exchanges with an error code other than 0"),
-    Shown("bytes", "bytes", BYTES, "size fields of requests and responses"),
+    EXCHANGES,
+    Shown("errors", "errors", COUNT, WITH_ERRORS),
+    Shown("bytes", "bytes", BYTES, declared_of("exchanges", "request_size", "response_size")),
     Shown("p50", "p50_ns", NS, f"median of latency: {LATENCY}"),
     Shown("p99", "p99_ns", NS, f"99th percentile of latency: {LATENCY}"),
     Shown("max", "max_ns", NS, f"longest latency: {LATENCY}"),
@@ -94,10 +111,10 @@ EDGES: Final = (
 OF_EDGES: Final[dict[str, tuple[str, tuple[Shown, ...]]]] = {
     "clients_brokers": ("Clients and brokers", (
         Shown("client id", "from", TEXT, declared("exchanges", "client_id")),
-        Shown("broker", "to", TEXT, "address and port of the broker"), *EDGES,
+        BROKER, *EDGES,
     )),
     "brokers_topics": ("Brokers and topics", (
-        Shown("broker", "from", TEXT, "address and port of the broker"),
+        BROKER._replace(path="from"),
         Shown("topic", "to", TEXT, declared("partitions", "topic")), *EDGES,
     )),
     "clients_groups": ("Clients and groups", (
@@ -110,12 +127,18 @@ OF_EDGES: Final[dict[str, tuple[str, tuple[Shown, ...]]]] = {
 OF_PARTITIONS: Final[tuple[Shown, ...]] = (
     Shown("topic", "topic", TEXT, declared("partitions", "topic")),
     Shown("partition", "partition", NUMBER, declared("partitions", "partition")),
-    Shown("exchanges", "exchanges", COUNT, "exchanges that name the partition"),
+    Shown("exchanges", "exchanges", COUNT, rows_of("partitions")),
     Shown("produced", "produced_bytes", BYTES, declared("partitions", "record_bytes")),
     Shown("records produced", "produced_records", COUNT, declared("partitions", "record_count")),
     Shown("fetched", "fetched_bytes", BYTES, declared("partitions", "record_bytes")),
     Shown("records fetched", "fetched_records", COUNT, declared("partitions", "record_count")),
-    Shown("errors", "with_errors", COUNT, "answers for the partition with an error code"),
+    Shown("errors", "with_errors", COUNT, OF_PARTITION),
+)
+LAG_WORDS: Final = next(one.meaning for one in lag.COLUMNS if one.name == "lag")
+OF_GROUPS: Final[tuple[Shown, ...]] = (
+    Shown("group", "group", TEXT, declared("exchanges", "group_id")),
+    *EDGES,
+    Shown("lag at the end", "lag", COUNT, LAG_WORDS),
 )
 # Kind → title, question whose columns they are, and names of columns in the evidence.
 HAPPENINGS: Final = {
@@ -155,8 +178,8 @@ def connection_columns(shown: Sequence[str], texts: Sequence[str]) -> tuple[Show
     """The columns of the table of connections."""
     kinds = {"connection_id": COUNT, "exchanges": COUNT}
     return (
-        Shown("client", "client", TEXT, "address and port of the client side"),
-        Shown("broker", "broker", TEXT, "address and port of the broker side"),
+        Shown("client", "client", TEXT, declared_of("connections", "client_ip", "client_port")),
+        BROKER._replace(path="broker"),
         *(
             Shown(name.replace("_", " "), name, kinds.get(name) or kind_of(name),
                   declared("connections", name))

@@ -208,10 +208,10 @@ def test_each_sequence_can_be_chosen_and_has_its_messages(tmp_path: Path, opened
 
 @pytest.mark.slow
 def test_filters_of_the_map_leave_the_pairs_that_they_name(page_path: Path, opened: Opens) -> None:
-    """Links of the map beside the rows of both tables, by a name, by errors, and by latency."""
+    """Links of the map beside the rows of its tables, by a name, by errors, and by latency."""
     shown, data = opened(page_path), data_of(page_path.read_bytes())
     every = []
-    for name in ("clients_brokers", "brokers_topics"):
+    for name in ("clients_groups", "clients_brokers", "brokers_topics"):
         (table,) = (one for one in data["tables"] if one["name"] == name)
         paths = [column["path"] for column in table["columns"]]
         every += [dict(zip(paths, row, strict=True)) for row in table["rows"]]

@@ -106,6 +106,9 @@ def check_lag(rows: list[Row], data: Row) -> None:
     known = {name: values for name, values in drawn.items() if any(v is not None for v in values)}
     assert len(known) == min(len(groups), GROUPS)
     assert known.items() <= expected.items()
+    at_end = {row["group"]: row["lag"] for row in table_of(data, "groups")}
+    ends = {name: values[-1] for name, values in expected.items() if values[-1] is not None}
+    assert {name: lag for name, lag in at_end.items() if lag is not None} == ends
 
 
 def test_lag_is_the_same_with_few_exchanges_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

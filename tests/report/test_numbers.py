@@ -123,6 +123,19 @@ def check_pairs(base: Any, data: dict[str, Any]) -> None:
     (table,) = (one for one in data["tables"] if one["name"] == "clients_brokers")
     shown = {tuple(row[:5]) + (row[7],) for row in table["rows"]}
     assert shown == set(base.execute(asked).fetchall())
+    of_groups = """
+        select group_id, count(*),
+          count(*) filter (coalesce(error_code, 0) <> 0 or coalesce(error_count, 0) > 0),
+          sum(coalesce(request_size, 0) + coalesce(response_size, 0)),
+          quantile_cont(latency_ns, [0.5, 0.99, 1.0]) filter (outcome = 'answered')
+        from exchanges where coalesce(group_id, '') <> '' group by 1"""
+    (table,) = (one for one in data["tables"] if one["name"] == "groups")
+    expected = {row[0]: row[1:] for row in base.execute(of_groups).fetchall()}
+    assert {row[0] for row in table["rows"]} == expected.keys()
+    for name, *counts, p50, p99, longest, _ in table["rows"]:
+        *others, times = expected[name]
+        assert counts == others
+        assert [p50, p99, longest] == pytest.approx(times or [None] * 3, abs=1)
 
 
 def check_evidence(base: Any, data: dict[str, Any]) -> None:

@@ -30,11 +30,11 @@ function heatOption() {
   const blues = isDark() ? ["#1d3a5f", "#2f7de1", "#f2b75c", "#ff7b6e"] : ["#cfe1f7", "#2f7de1", "#d9822b", "#b42318"];
   return {
     ...common(),
-    grid: { left: 64, right: 18, top: 26, bottom: 76 },
+    grid: { left: 64, right: 18, top: 26, bottom: 90 },
     tooltip: { ...common().tooltip, trigger: "item", formatter: heatTooltip },
     xAxis: { ...look, type: "time", min: START, max: END, splitLine: { show: false } },
     yAxis: { ...look, type: "value", name: heat.part, min: Math.floor(Math.min(32, ...bins) / 8) + 3, max: Math.floor(Math.max(16, ...bins) / 8) + 4, interval: 1, axisLabel: { ...look.axisLabel, formatter: (/** @type {number} */ power) => duration(10 ** power) } },
-    visualMap: { type: "continuous", dimension: 3, min: 0, max: Math.max(Math.log10(most), 0.3), orient: "horizontal", left: "center", bottom: 36, itemHeight: 140, itemWidth: 10, calculable: false, text: [`${count(most)} exchanges`, "1"], textStyle: { color: colour("quiet") }, inRange: { color: blues } },
+    visualMap: { type: "continuous", dimension: 3, min: 0, max: Math.max(Math.log10(most), 0.3), orient: "horizontal", left: "center", bottom: 34, itemHeight: 140, itemWidth: 10, calculable: false, text: [`${count(most)} exchanges`, "1"], textStyle: { color: colour("quiet") }, inRange: { color: blues } },
     dataZoom: [
       { type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
       { type: "slider", bottom: 6, height: 18, filterMode: "none", labelFormatter: (/** @type {number} */ ms) => clock(ms).slice(11), textStyle: { color: colour("quiet") } },
