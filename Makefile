@@ -136,8 +136,8 @@ bench-evidence: $(VENV)/.installed $(VENV)/.developer ## CPU time and memory of 
 bench-spark: $(VENV)/.installed $(VENV)/.developer ## measure the pipeline on Spark beside --jobs 2 and print docs/spark-performance.md
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS) --directory $(RECORDINGS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
-bench-report: $(VENV)/.installed $(VENV)/.developer ## size, CPU time and memory of reports, beside the summary, on drawn captures; LARGE=1: large ones
-	$(BIN)/python -m benchmarks.report $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(LARGE),--large)
+bench-report: $(VENV)/.installed $(VENV)/.developer ## size, CPU time and memory of reports, beside the summary, on drawn captures; LARGE=1: large ones, LONG=1: 10 GB and 30 days
+	$(BIN)/python -m benchmarks.report $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(LARGE),--large) $(if $(LONG),--long) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # As root: network namespaces. Rates and the broker take about 12 minutes; `SECTIONS=memory MINUTES=30`
 # is apart.

@@ -1,10 +1,11 @@
 """Makes a long capture out of a drawn one: copies of it, one after the other.
 
-    python -m benchmarks.repeated DRAWN.pcap OUT.pcap --megabytes 10000 [--days 0]
+    python -m benchmarks.repeated DRAWN.pcap OUT --megabytes 10000 [--days 0] [--files]
 
 Each copy begins when the one before it ended, or so much later that all of them begin within
-`--days`, and has clients of its own: the second byte of their addresses counts the copies. What is
-written is a pcap file of nanoseconds as `benchmarks.drawn` and `benchmarks.generate` write it.
+`--days`, and has clients of its own: the second byte of their addresses counts the copies. OUT is a
+pcap file of nanoseconds as `benchmarks.drawn` and `benchmarks.generate` write it, or with `--files`
+a directory of them, one for each copy, named as tcpdump names the files of a ring.
 """
 
 import argparse
@@ -66,16 +67,22 @@ class Original:
         return found
 
 
-def repeat(source: Path, target: Path, size: int, days: int = 0) -> int:
-    """Write copies until the file has at least so many bytes; returns their number."""
+def repeat(source: Path, target: Path, size: int, days: int = 0, is_each: bool = False) -> int:
+    """Write copies until there are at least so many bytes; returns their number.
+
+    With `is_each` the target is a directory for a file of each copy.
+    """
     original = Original(source)
     copies = -(-size // len(original.packets))
     if copies > MOST:
         raise SystemExit(f"{copies} copies, {MOST} at the most: repeat a larger capture")
     step = max(original.lasts, days * DAY // copies)
-    with target.open("wb") as file:
-        file.write(PCAP_HEADER)
-        for number in range(copies):
+    if is_each:
+        target.mkdir()
+    for number in range(copies):
+        path = target / f"ring.pcap{number}" if is_each else target
+        with path.open("wb" if is_each or not number else "ab") as file:
+            file.write(PCAP_HEADER if is_each or not number else b"")
             file.write(original.copy(number, number * step))
     return copies
 
@@ -86,9 +93,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--megabytes", type=int, default=10_000)
     parser.add_argument("--days", type=int, default=0)
+    parser.add_argument("--files", action="store_true", help="a file for each copy")
     options = parser.parse_args()
     size = options.megabytes * 1_000_000
-    print(f"{repeat(options.drawn, options.out, size, options.days)} copies")
+    copies = repeat(options.drawn, options.out, size, options.days, options.files)
+    print(f"{copies} copies")
 
 
 if __name__ == "__main__":

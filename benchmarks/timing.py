@@ -117,10 +117,12 @@ def beginning(capture: Path, target: Path) -> Path:
 
 
 def warm(capture: Path) -> None:
-    """Read the file, so that it lies in the page cache."""
-    with capture.open("rb", buffering=0) as file:
-        while file.read(1 << 22):
-            pass
+    """Read the file, or those of a directory, so that they lie in the page cache."""
+    for path in capture.rglob("*") if capture.is_dir() else [capture]:
+        if path.is_file():
+            with path.open("rb", buffering=0) as file:
+                while file.read(1 << 22):
+                    pass
 
 
 def figures(runs: list[Run]) -> dict[str, Any]:

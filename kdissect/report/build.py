@@ -45,6 +45,7 @@ from kdissect.report.topics import topics_of_exchanges
 from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.finding import Finding
 from kdissect.tables.spilled_tables import KeptTables
+from kdissect.tables.unused_memory import trim
 from kdissect.text.human import counted
 
 HEAT_BINS: Final = 150
@@ -166,6 +167,7 @@ def page_data(
     evidence, slowest = evidence_of(findings), Slowest(asked.packets)
     scan.run([*evidence, slowest])
     lag = scan.lag.lines()
+    trim()  # columns of batches
     wanted = [*slowest.of_packets(), *of_connections(asked.connections)]
     diagrams = [
         *wanted, *of_findings(evidence), *of_rebalances(happened.longest[:REBALANCES]),

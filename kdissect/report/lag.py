@@ -253,10 +253,13 @@ class Lag:
         """Count the rows whose exchange is known, and return the others."""
         if not len(rows.ids) or not len(known.ids):
             return rows
+        if rows.ids.max() < known.ids[0] or rows.ids.min() > known.ids[-1]:
+            return rows
         at = np.minimum(np.searchsorted(known.ids, rows.ids), len(known.ids) - 1)
         is_known = known.ids[at] == rows.ids
-        if is_known.any():
-            self._count(rows.chosen(is_known), known, at[is_known])
+        if not is_known.any():
+            return rows
+        self._count(rows.chosen(is_known), known, at[is_known])
         return rows.chosen(~is_known)
 
     def _add_late(
