@@ -52,31 +52,32 @@ UNSAFE: Final = tuple((one, f"\\u{ord(one):04x}") for one in "<>&")
 def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
     """The HTML of a page, UTF-8."""
     style = (PAGE / "page.css").read_text(encoding="utf-8")
-    library = (VENDOR / LIBRARY).read_text(encoding="utf-8")
+    library = (VENDOR / LIBRARY).read_bytes()
     scripts = "\n".join((PAGE / name).read_text(encoding="utf-8") for name in kind.scripts)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
     values = {
         "title": escape(escaped(cut(title, NAME_LENGTH))),
-        "policy": policy([library, script], style, RENEWED in content),
+        "policy": policy([library, script.encode()], style, RENEWED in content),
         "style": style,
-        "library": library,
         "data": fitting(content),
         "script": script,
     }
+    written = {name: text.encode() for name, text in values.items()} | {"library": library}
+    del values
     frame, body = ((PAGE / name).read_text(encoding="utf-8") for name in (FRAME, kind.html))
     pieces = frame.replace("%%body%%\n", body).split("%%")
     # Names of values are between texts: what is inserted is not searched again.
-    return "".join(values[one] if n % 2 else one for n, one in enumerate(pieces)).encode()
+    return b"".join(written[one] if n % 2 else one.encode() for n, one in enumerate(pieces))
 
 
-def policy(scripts: list[str], style: str, is_served: bool = False) -> str:
+def policy(scripts: list[bytes], style: str, is_served: bool = False) -> str:
     """A Content-Security-Policy for this page's own scripts and style, and no request.
 
     A served page may ask its server whether there are new rows.
     """
     allowed = " ".join(_digest(one) for one in scripts)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; "
+        f"default-src 'none'; script-src {allowed}; style-src {_digest(style.encode())}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     ) + ("; connect-src 'self'" if is_served else "")
 
@@ -227,5 +228,5 @@ class _Safe:
 _SENTENCES: Final = ("text", "next", "command", "meaning", "folded")
 
 
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _digest(text: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
