@@ -1,7 +1,8 @@
 """Disturbs `kdissect live` while clients talk to a real broker, and compares with their counts.
 
     python -m tools.soak [--minutes 60] [--seed 1] [--clients 4] [--compiled DIR] [--keep DIR]
-                         [--rotate 10s] [--flush 2] [--workers 2] [--record [--plain]]
+                         [--rotate 10s] [--flush 2] [--workers 2] [--one-run]
+                         [--record [--plain]]
 
 At random moments the interface goes down or is removed and made again, the disk is full for a
 while, the capture is ended or killed and started again, told to reopen, and the broker restarts.
@@ -43,7 +44,7 @@ SETTLE_S = 2.0
 def play(scene: Scene, capture: LiveCapture, options: argparse.Namespace) -> list[Fault]:
     """Run clients and faults for the given time; return the actions."""
     chance = random.Random(options.seed)  # noqa: S311  # when to fail is no secret
-    faults = Faults(scene, capture, options.flush, chance)
+    faults = Faults(scene, capture, options.flush, chance, options.one_run)
     done: list[Fault] = []
     capture.start()
     scene.start_clients(options.seed, options.clients)
@@ -132,6 +133,12 @@ def count_packets(verdict: Verdict, capture: LiveCapture, memory: Memory) -> Non
     if memory.samples:
         verdict.counts["memory, median, MB"] += round(statistics.median(memory.samples) / 1e6)
         verdict.counts["memory, most, MB"] += round(max(memory.samples) / 1e6)
+        third = len(memory.samples) // 3
+        parts = memory.samples[third : 2 * third], memory.samples[2 * third :]
+        for name, part in zip(("second", "last"), parts, strict=True):
+            if part:
+                counted = round(statistics.median(part) / 1e6)
+                verdict.counts[f"memory, median of the {name} third, MB"] += counted
 
 
 def record(options: argparse.Namespace, version: str, verdict: Verdict) -> None:
@@ -156,6 +163,7 @@ def main() -> int:
     parser.add_argument("--flush", type=float, default=2, help="seconds")
     parser.add_argument("--compiled", default="", help="default: what is installed")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--one-run", action="store_true", help="no fault ends the capture")
     parser.add_argument("--plain", action="store_true", help="record what is not compiled, too")
     parser.add_argument("--record", action="store_true", help="in docs/live-performance.md")
     parser.add_argument("--keep", type=Path, help="a directory for tables, journal and logs")

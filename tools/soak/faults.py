@@ -15,6 +15,7 @@ SECOND_NS = 1_000_000_000
 FLUSH_MARGIN_S = 1.5
 # In flight when an interface came back.
 GRACE_NS = SECOND_NS // 2
+ENDING = ("SIGTERM", "kill -9", "worker killed")
 TWICE = 0.3  # of kills are followed by another
 BALLAST_SPLIT = b"\0" * (1 << 20)
 
@@ -33,7 +34,12 @@ class Faults:
     """All kinds of them; each takes some seconds, and leaves everything as it was before."""
 
     def __init__(
-        self, scene: Scene, capture: LiveCapture, flush_s: float, chance: random.Random
+        self,
+        scene: Scene,
+        capture: LiveCapture,
+        flush_s: float,
+        chance: random.Random,
+        is_one_run: bool = False,
     ) -> None:
         self.scene = scene
         self.capture = capture
@@ -50,6 +56,8 @@ class Faults:
         }
         if capture.workers > 1:
             self.kinds["worker killed"] = self.kill_worker
+        if is_one_run:
+            self.kinds = {kind: act for kind, act in self.kinds.items() if kind not in ENDING}
         self._bag: list[str] = []
 
     def next(self) -> Fault:
