@@ -1,11 +1,13 @@
-"""Rows of DataFrames as Arrow tables, in every supported version of PySpark."""
+"""Rows and schemas of DataFrames in Arrow, in every supported version of PySpark."""
 
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def to_arrow(frame: "DataFrame") -> pa.Table:
@@ -13,11 +15,19 @@ def to_arrow(frame: "DataFrame") -> pa.Table:
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     # PySpark 3.5 keeps it to itself, for toPandas().
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     if batches := frame._collect_as_arrow():  # type: ignore[operator]  # newer types: a column
         return pa.Table.from_batches(batches)
-    return pa.schema([in_utc(field) for field in to_arrow_schema(frame.schema)]).empty_table()
+    return arrow_schema_of(frame.schema).empty_table()
+
+
+def arrow_schema_of(schema: "StructType") -> pa.Schema:
+    """A schema of Spark in Arrow; times are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # PySpark 4.3 has to be told the time zone; earlier ones take UTC, or none (3.5).
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return pa.schema([in_utc(field) for field in to_arrow_schema(schema)])
 
 
 def in_utc(field: pa.Field) -> pa.Field:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kdissect.checkpoint.checkpoint import VERSION
@@ -32,6 +32,7 @@ from kdissect.dataset.stored_columns import UNREADABLE, spark_batch, spark_schem
 from kdissect.dataset.taps import Tap, find_taps
 from kdissect.errors import CaptureError, KdissectError, not_among
 from kdissect.pipeline import Options, Run
+from kdissect.spark.arrow_rows import arrow_schema_of
 from kdissect.spark.datasource import (
     DataSource,
     DataSourceReader,
@@ -131,7 +132,7 @@ class KdissectReader(DataSourceReader):
 
     def __init__(self, table: str, schema: StructType, options: Mapping[str, str]) -> None:
         self.table = table
-        self.wanted = to_arrow_schema(schema, timezone="UTC")
+        self.wanted = arrow_schema_of(schema)
         self.sources = paths_of(options)
         self.pattern = options.get("tap")
         self.options = options_of(table, options)

@@ -14,6 +14,7 @@ from pyarrow.parquet import ParquetFile
 
 from kdissect.dataset.entries import NO_DATE
 from kdissect.dataset.storage import joined, reached_by, remember, store_errors, system_at
+from kdissect.spark.arrow_rows import arrow_schema_of
 from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def arrow_frame(
     spark: "SparkSession", dataset: str, files: Sequence[str], schema: "StructType"
 ) -> "DataFrame":
     """Rows of some files of a dataset, whose last columns are those in their paths."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema_of(schema)
     stores = reached_by([dataset])
     names = list(files)
 
