@@ -26,6 +26,12 @@ CLICKS = """document.addEventListener("DOMContentLoaded", () => {
   document.querySelector('.card[data-id="broker-stalls"] h3 button').click();
   document.querySelector("#zoom button:nth-child(2)").click();
 })"""
+UNITS = ("_ns", "_ms", "_bytes")
+# Of each card what its evidence says, by name (of two, the first: numbers come before entities);
+# numbers as they are, before they are rounded.
+FACTS = """[...document.querySelectorAll(".card")].map(card => Object.fromEntries(
+  [...card.querySelectorAll(".facts li")].reverse().map(
+    one => [one.querySelector("b").textContent.trim(), one.title || one.lastChild.textContent])))"""
 Opens = Callable[..., Opened]
 
 
@@ -60,8 +66,23 @@ def test_a_page_asks_for_nothing_and_has_the_findings(
     for card in shown.page.locator(".card h3 button").all():
         card.click()
     assert shown.texts(".command code") == [one["command"] for one in found if one["command"]]
+    for one, facts in zip(found, shown.page.evaluate(FACTS), strict=True):
+        check_facts(one, facts)
     assert shown.requests == [target.as_uri()]
     assert shown.said == []
+
+
+def check_facts(finding: dict[str, Any], facts: dict[str, str]) -> None:
+    """The numbers below a finding are those of the document, its time and packet, too."""
+    assert facts["id"] == finding["id"]
+    for name, key in (("time", "first_time"), ("packet", "packet")):
+        assert facts.get(name) == (None if finding[key] is None else str(finding[key]))
+    for name, value in finding["numbers"].items():
+        if isinstance(value, int | float):
+            word, _, unit = name.rpartition("_") if name.endswith(UNITS) else (name, "", "")
+            number, *units = facts[word.replace("_", " ")].split(" ")
+            assert float(number) == value
+            assert units == ([unit] if unit else [])
 
 
 @pytest.mark.slow
@@ -89,6 +110,11 @@ def test_a_finding_moves_the_plots_and_lists_its_exchanges(page_path: Path, open
         assert zoom["startValue"] < 1795233981170 < 1795233982373 < zoom["endValue"]
         assert zoom["endValue"] - zoom["startValue"] < 5_000
     assert shown.page.locator("#heat-choice select").first.input_value() != "0"
+    copier = shown.page.locator('.card[data-id="broker-stalls"] .command button')
+    copier.press("Enter")
+    assert copier.text_content() == "Copied"
+    (command,) = (one["command"] for one in data["findings"] if one["id"] == "broker-stalls")
+    assert pasted(shown.page) == command
     shown.page.get_by_role("button", name="Show the whole time").click()
     zoom = shown.page.evaluate(OF_PLOT, "heat-plot")["dataZoom"][0]
     assert zoom["startValue"] == data["time"]["start_ms"]
@@ -269,11 +295,7 @@ def test_copied_csv_is_the_chosen_rows(page_path: Path, opened: Opens) -> None:
     copier = shown.page.locator("#table-partitions .tools button")
     copier.press("Enter")
     assert copier.text_content() == "Copied"
-    shown.page.evaluate("document.body.append(document.createElement('textarea'))")
-    shown.page.locator("textarea").focus()
-    shown.page.keyboard.press("Control+V")
-    text = shown.page.locator("textarea").input_value()
-    copied = list(csv.reader(io.StringIO(text)))
+    copied = list(csv.reader(io.StringIO(pasted(shown.page))))
     paths = [column["path"] for column in table["columns"]]
     place = paths.index("fetched_bytes")
     rows = sorted(
@@ -283,6 +305,16 @@ def test_copied_csv_is_the_chosen_rows(page_path: Path, opened: Opens) -> None:
     assert [row[place] for row in copied[1:]] == [str(row[place]) for row in rows]
     assert sorted(copied[1:]) == sorted([str(cell) for cell in row] for row in rows)
     assert shown.said == []
+
+
+def pasted(page: Any) -> str:
+    """What a reader who pastes now gets."""
+    page.evaluate("document.body.append(document.createElement('textarea'))")
+    page.locator("textarea").focus()
+    page.keyboard.press("Control+V")
+    text: str = page.locator("textarea").input_value()
+    page.evaluate("document.querySelector('textarea').remove()")
+    return text
 
 
 @pytest.mark.slow

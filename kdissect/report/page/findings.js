@@ -51,7 +51,10 @@ function showInPlots(finding) {
 function fact(name, value) {
   const [, word = name, unit = ""] = /^(.*?)_(ns|ms|bytes)$/.exec(name) || [];
   const number = typeof value !== "number" ? String(value) : unit === "ns" ? duration(value) : unit === "ms" ? duration(value * 1e6) : unit === "bytes" ? bytes(value) : Number.isInteger(value) ? count(value) : digits(value);
-  return element("li", {}, element("b", {}, `${word.replaceAll("_", " ")} `), number);
+  // What is shown may be rounded.
+  /** @type {Record<string, string>} */
+  const exact = typeof value === "number" ? { title: unit ? `${value} ${unit}` : String(value) } : {};
+  return element("li", exact, element("b", {}, `${word.replaceAll("_", " ")} `), number);
 }
 
 /** @param {any} finding @param {number} place @param {HTMLElement} detail */
