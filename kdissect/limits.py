@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     The defaults are chosen to keep a capture of 10 GB under 500 MB.
     """
 
-    connections: int = 65_536
+    connections: int = 262_144
     idle_seconds: int = 15 * 60
     reassembly_bytes: int = 8 * MIB
     reassembly_bytes_in_all: int = 64 * MIB
@@ -46,6 +46,12 @@ class Limits(NamedTuple):
     decoded_bytes: int = DECODED_BYTES
     unpacked_ratio: int = UNPACKED_RATIO
     unpacked_ratio_in_all: int = UNPACKED_RATIO_IN_ALL
+    active_connections: int = 131_072
+
+    @property
+    def unparked_connections(self) -> int:
+        """Connections whose state is at hand: all that may be open where none is parked."""
+        return min(self.connections, self.active_connections)
 
 
 LIMIT_MEANINGS: Final = {
@@ -85,6 +91,8 @@ LIMIT_MEANINGS: Final = {
     "those beyond are not read (corrupt-records)",
     "unpacked_ratio_in_all": "decompressed records of all messages by the captured bytes, plus "
     "256 MiB; those beyond are not read (unpacked-limit)",
+    "active_connections": "of the open connections, those whose state is at hand; that of others, "
+    "silent for longer, is packed",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -80,7 +80,9 @@ class Run:
         self.options = options or Options()
         for name in self.options.tables:
             check_columns(name, self.options.columns.get(name, ()))
-        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.dissector = make_dissector(
+            self.options, collects=False, keeps_frames=False, parks=True
+        )
         self.capture = open_captures(sources, names=names)
         self.builders = {
             name: BatchBuilder(
@@ -215,6 +217,7 @@ def make_dissector(
     waits: bool = True,
     keeps_records: bool = False,
     keys: KeyLog | None = None,
+    parks: bool = False,
 ) -> Dissector:
     """Build all stages for a run; with `keeps_records`, batches include the bytes they are in.
 
@@ -229,6 +232,7 @@ def make_dissector(
         waits=waits,
         limits=options.limits,
         keys=make_keys(options.keylog) if keys is None else keys,
+        parks=parks,
     )
 
 

@@ -208,6 +208,7 @@ CASES = {
     "connections": Case(
         four_connections, 2, ANSWERED * 5, ANSWERED * 5, ["connection-limit"] * 3
     ),
+    "active_connections": Case(four_connections, 2, ANSWERED * 5, ANSWERED * 5, []),
     "idle_seconds": Case(silent, 60, ANSWERED * 2, ANSWERED * 2, []),
     "reassembly_bytes": Case(
         holed(20).pcap, 1000, BEHIND_HOLE, BEHIND_HOLE, ["held-limit", "resync"]

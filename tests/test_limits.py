@@ -70,6 +70,8 @@ def test_every_limit_is_reached_and_reported_at_bounded_cost(name: str) -> None:
     assert small.kinds == case.kinds
     if name == "idle_seconds":
         assert (roomy.closed_by, small.closed_by) == (["capture-end"], ["idle", "capture-end"])
+    elif name == "active_connections":
+        assert roomy == small
     else:
         assert kinds_of(name) & set(roomy.kinds) == set()
         assert kinds_of(name) & set(small.kinds) != set()
@@ -95,7 +97,7 @@ def test_of_too_many_connections_the_longest_silent_ends() -> None:
 def test_limits_are_pickled_compared_and_changed_like_any_tuple() -> None:
     limits = Limits(connections=7)
     assert pickle.loads(pickle.dumps(limits)) == limits  # noqa: S301
-    assert limits._replace(connections=65_536) == Limits() == Options().limits
+    assert limits._replace(connections=262_144) == Limits() == Options().limits
     assert kdissect.Limits is Limits
 
 

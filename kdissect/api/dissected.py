@@ -198,6 +198,7 @@ class Dissection:
             keeps_frames=True,
             waits=waits,
             keeps_records=keeps_records,
+            parks=True,
         )
         self._capture = open_captures(source)
         names = self._dissector.exchanges.names

@@ -106,7 +106,7 @@ def most_bytes(limits: Limits) -> int:
         limits.fragment_bytes,
     )
     # Prefixes of a boundary state have 128 MiB, in place of incomplete frames.
-    return SHARED_BYTES + limits.connections * CONNECTION_BYTES + sum(waiting)
+    return SHARED_BYTES + limits.unparked_connections * CONNECTION_BYTES + sum(waiting)
 
 
 def names_bytes(names: dict[bytes, str]) -> bytes:

@@ -14,7 +14,7 @@ Longer than other modules: the loop calls every stage, and is compiled as one mo
 """
 
 from collections import deque
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import i64
 
@@ -23,6 +23,7 @@ from kdissect.dissection.body_writer import BodyWriter
 from kdissect.dissection.cancellation import FRAME_STEPS, Cancellation
 from kdissect.dissection.detail import Detail, lacks_frame
 from kdissect.dissection.exchange_writer import ExchangeWriter, size_of_rows
+from kdissect.dissection.parking import Parking
 from kdissect.dissection.record_writer import RecordWriter
 from kdissect.dissection.row_sink import RowSink
 from kdissect.dissection.totals import CaptureTotals
@@ -48,6 +49,8 @@ from kdissect.tls.keylog import KeyLog
 from kdissect.tls.session_properties import SessionProperties
 from kdissect.tls.stage import Tls
 
+ENDED_AT_ONCE: Final = 256  # parked connections, at the end of the capture
+
 
 class Dissector:
     """All stages over one capture: feed packets, take rows of tables or exchanges.
@@ -55,6 +58,7 @@ class Dissector:
     `tables` names the tables whose rows are made. With `collects` the exchanges themselves are
     kept in `exchanges_done` for the caller to take. Exchanges whose bodies may be inspected
     wait for names of topics; without `waits` they do not. `sink` is where rows and problems go.
+    With `parks`, more connections may be open than `limits.active_connections` (see `parking`).
     """
 
     def __init__(
@@ -68,12 +72,14 @@ class Dissector:
         limits: Limits | None = None,
         keys: KeyLog | None = None,
         sink: RowSink | None = None,
+        parks: bool = False,
     ) -> None:
         if limits is None:
             limits = Limits()
         self.decoder = PacketDecoder(Fragments(limits.fragmented_packets, limits.fragment_bytes))
         self.streams = Streams(
-            max_connections=limits.connections,
+            max_connections=limits.connections if parks else limits.unparked_connections,
+            max_active=limits.active_connections,
             idle_ns=limits.idle_seconds * 1_000_000_000,
             max_held=limits.reassembly_bytes,
             max_held_in_all=limits.reassembly_bytes_in_all,
@@ -88,6 +94,8 @@ class Dissector:
             limits.search_bytes_in_all,
         )
         self.exchanges = exchanges
+        if parks:
+            self.streams.parking = Parking(self.streams, self.frames, exchanges)
         self.unpacking = Unpacking(
             limits.unpacked_bytes, limits.unpacked_ratio, limits.unpacked_ratio_in_all
         )
@@ -241,6 +249,8 @@ class Dissector:
             self._take_events(self.streams.finish())
         if self.sink.holds_back:
             self._go_on()
+        while not self.sink.holds_back and self.streams.parked_count > 0:
+            self._take_events(self.streams.end_parked(ENDED_AT_ONCE))
         if not self.sink.holds_back:
             for exchange in self.waiting.finish():
                 self._named(exchange)

@@ -188,6 +188,11 @@ class FramingState:
         # At the edge of a split the past is not lost: the merger has it.
         self.is_behind_loss: bool = not connection.lacks_history()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether no bytes are held."""
+        return not self.parts and self.held == 0 and not self.waiting.events and self.waited == 0
+
     def begin(self, chunk: Chunk, at: i64) -> None:
         """Start a frame at ``chunk.data[at]``."""
         self.index = self.index + 1 if self.ordinal == chunk.ordinal else 0
@@ -404,6 +409,18 @@ class Frames:
         self._from_opener.pop(connection, None)
         self._from_accepter.pop(connection, None)
         self._drop_cached(connection)
+
+    def forget_direction(self, framing: FramingState) -> None:
+        """Forget a direction that is at rest."""
+        table = self._from_opener if framing.direction == OPENER else self._from_accepter
+        table.pop(framing.connection, None)
+        self._drop_cached(framing.connection)
+
+    def take_direction(self, framing: FramingState) -> None:
+        """Take over a direction that is at rest."""
+        table = self._from_opener if framing.direction == OPENER else self._from_accepter
+        table[framing.connection] = framing
+        self._drop_cached(framing.connection)
 
     def _framing(self, connection: Connection, direction: i64) -> FramingState:
         at = (connection.id << 1 | direction) & (CACHE_SIZE - 1)

@@ -56,7 +56,7 @@ def limits_for(
             f"{max_memory // MIB} MiB of memory are too few: the process and its buffer of "
             f"{ring_bytes // MIB} MiB need {least // MIB} MiB at least"
         )
-    names = ("connections", *BYTES_IN_ALL, *BYTES_EACH)
+    names = ("connections", "active_connections", *BYTES_IN_ALL, *BYTES_EACH)
     found = {name: int(getattr(limits, name) * min(1.0, scale)) for name in names}
     return limits._replace(**found)
 
@@ -77,4 +77,4 @@ def scaled_bytes(limits: Limits) -> int:
     # A complete frame is joined from its buffered segments.
     one = limits.frame_bytes_in_all + COPIES * limits.unpacked_bytes
     one += DECODED_COPIES * limits.decoded_bytes
-    return in_all + one + limits.connections * CONNECTION_BYTES
+    return in_all + one + limits.unparked_connections * CONNECTION_BYTES

@@ -9,6 +9,9 @@ A connection begins with its first segment, SYN or not, and ends
 - by silence for `idle_ns`; by the limit on connections (the longest silent first); by the end of
   the capture.
 
+Of the open connections, `max_active` have their receivers here. With `parking`, those that are
+silent longer are parked: they wait there, and are woken by their next segment or their end.
+
 All time is packet time, as far as the capture's clock is reliable (see `clock`). It makes no
 difference whether a connection that was silent or lingered long enough is checked before its next
 segment. Independent of the meaning of the bytes. Longer than other modules: the common segment is
@@ -16,7 +19,7 @@ counted and delivered in `step` itself, without a call into the receiver.
 """
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mypy_extensions import i64
 
@@ -59,6 +62,7 @@ UNSURE: Final = -2  # as epoch of a connection: the time of its last segment was
 REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
 LATEST_NS: Final = (1 << 63) - 1
 EVICTED_SHARE: Final = 16  # one in so many is evicted when the table is full, to amortize sorting
+SWEPT: Final = 4096  # parked connections that end by silence at once: each is woken for its end
 
 CONTROL: Final = SYN | FIN | RST | ACK
 NEVER: Final = (1 << 63) - 1
@@ -108,7 +112,8 @@ class Streams:
     """
 
     __slots__ = (
-        "problems", "_receivers", "recent", "copies", "_budget", "_max_connections",
+        "problems", "_receivers", "recent", "copies", "_budget", "_max_connections", "_max_active",
+        "parking",
         "idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_no_receiver",
         "notes_opened",
         "opened", "repeats", "chunk", "_cache", "clock", "odd", "holds_odd", "is_last_odd",
@@ -119,6 +124,7 @@ class Streams:
         self,
         *,
         max_connections: i64 = MAX_CONNECTIONS,
+        max_active: i64 = MAX_CONNECTIONS,
         idle_ns: i64 = IDLE_NS,
         max_held: i64 = MAX_HELD,
         max_held_in_all: i64 = MAX_HELD_IN_ALL,
@@ -131,6 +137,9 @@ class Streams:
         self.copies = DuplicatePackets()
         self._budget = ReassemblyBudget(max_held_in_all)
         self._max_connections = max_connections
+        self._max_active = min(max_active, max_connections)
+        # The owner's `dissection.parking.Parking`, None: connections beyond `max_active` end.
+        self.parking: Any = None
         self.idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
@@ -162,7 +171,7 @@ class Streams:
 
     @property
     def connections(self) -> list[Connection]:
-        """Connections that have had no End yet."""
+        """Connections that have had no End yet and are not parked."""
         return [
             receiver.connection
             for receiver in self._receivers.values()
@@ -171,8 +180,13 @@ class Streams:
 
     @property
     def connection_count(self) -> int:
-        """Number of such connections."""
-        return (len(self._receivers) + len(self._loops)) // 2
+        """Number of such connections, with those that are parked."""
+        return (len(self._receivers) + len(self._loops)) // 2 + self.parked_count
+
+    @property
+    def parked_count(self) -> int:
+        """Number of connections that are parked."""
+        return 0 if self.parking is None else len(self.parking)
 
     @property
     def open_count(self) -> int:
@@ -289,7 +303,7 @@ class Streams:
         return self._receivers.get(flow)
 
     def openers(self) -> list[Receiver]:
-        """Openers' receivers of all open connections."""
+        """Openers' receivers of all open connections that are not parked."""
         return [one for one in self._receivers.values() if one.direction == OPENER]
 
     def advance(self, passed_ns: i64) -> list[Event]:
@@ -369,6 +383,31 @@ class Streams:
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
         self._loops.discard(opener.connection.flow)
 
+    def park(self, opener: Receiver) -> None:
+        """Let go of a connection that `parking` keeps; what it holds stays counted."""
+        for receiver in (opener.peer, opener):
+            receiver.is_over = True
+            receiver.peer = self._no_receiver
+        self._receivers.pop(opener.connection.flow, None)
+        self._receivers.pop(reverse_flow(opener.connection.flow), None)
+        self._loops.discard(opener.connection.flow)
+
+    def unpark(self, opener: Receiver) -> None:
+        """Continue with a connection that was parked."""
+        flow = opener.connection.flow
+        back = reverse_flow(flow)
+        for receiver in (opener.peer, opener):
+            receiver.recent = self.recent
+            receiver.held.budget = self._budget
+        self._receivers[back] = opener.peer
+        self._receivers[flow] = opener
+        if back == flow:
+            self._loops.add(flow)
+        if opener.connection.closed_by:
+            due = opener.connection.last_time_ns + LINGER_NS
+            self._lingering.append((due, opener))
+            self._due_ns = min(self._due_ns, due)
+
     @property
     def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:
         """Times of the next checks; since when none was silent; the flows that linger."""
@@ -384,8 +423,15 @@ class Streams:
         self._sweep_ns, self._due_ns, self._oldest_ns, lingering = due
         self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
 
+    def end_parked(self, most: i64) -> list[Event]:
+        """End at most `most` of the parked connections: the capture is over."""
+        events: list[Event] = []
+        for _ in range(min(most, i64(self.parked_count))):
+            self._end(self._woken_first(), CAPTURE_ENDED, None, events)
+        return events
+
     def finish(self) -> list[Event]:
-        """End all connections: the capture is over."""
+        """End all connections that are not parked: the capture is over."""
         events: list[Event] = []
         self._take_odd(events)
         for receiver in list(self._receivers.values()):
@@ -454,7 +500,7 @@ class Streams:
             return
         # All that is known of its time is that it is between those of the others.
         odd.time_ns = before_ns
-        known = self._receivers.get(flow_of(odd))
+        known = self._known(odd, events)
         if known is not None:
             self._clock_was_set(known, before_ns)
         self._take(odd, events)
@@ -519,7 +565,7 @@ class Streams:
 
     def _find(self, segment: Segment, events: list[Event]) -> Receiver:
         """Receiver of the segment's direction, of a new connection if it begins one."""
-        receiver = self._receivers.get(flow_of(segment))
+        receiver = self._known(segment, events)
         if receiver is not None:
             connection = receiver.connection
             silent = segment.time_ns - self._last_ns(connection)
@@ -534,8 +580,23 @@ class Streams:
                 return receiver
         return self._open(segment, events)
 
+    def _known(self, segment: Segment, events: list[Event]) -> Receiver | None:
+        """Receiver of the segment's direction, which is woken if it is parked."""
+        flow = flow_of(segment)
+        receiver = self._receivers.get(flow)
+        if receiver is not None or self.parking is None or not self.parking.has(flow):
+            return receiver
+        if len(self._receivers) >= 2 * self._max_active:
+            self._make_room(segment, events)
+        # Which may have ended it.
+        return self._receivers[flow] if self.parking.wake(flow) else None
+
+    def _woken_first(self) -> Receiver:
+        """The opener's receiver of the longest silent parked connection."""
+        return self._receivers[self.parking.wake_first()]
+
     def _open(self, segment: Segment, events: list[Event]) -> Receiver:
-        if len(self._receivers) >= 2 * self._max_connections:
+        if len(self._receivers) >= 2 * self._max_active:
             self._make_room(segment, events)
         there = flow_of(segment)
         back = reverse_flow(there)
@@ -650,7 +711,7 @@ class Streams:
         is_due = len(lingering) > 0 and lingering[0][0] <= now
         if is_due or now - self._oldest_ns >= self.idle_ns:
             self._sweep_ns = now
-            self._evict(now, events)
+            self._evict(now, events, i64(self.parked_count))
 
     def _clock_was_set(self, receiver: Receiver, now: i64) -> None:
         """Handle a change of the clock since the last segment of the connection."""
@@ -693,9 +754,10 @@ class Streams:
             if receiver.direction == OPENER
         ]
 
-    def _evict(self, now: i64, events: list[Event]) -> None:
+    def _evict(self, now: i64, events: list[Event], most: i64 = SWEPT) -> None:
         """End connections that lingered or were silent long enough, and set the next check.
 
+        Of parked ones `most` at once; then the next check is due with the next segment.
         A connection is checked SWEEPS_PER_IDLE times at most after its last segment, so the cost
         per segment is bounded.
         """
@@ -710,9 +772,13 @@ class Streams:
             else:
                 lingering.append((due, receiver))
         if now >= self._sweep_ns:
+            is_behind = False
             if now - self._oldest_ns >= self.idle_ns:
                 self._sweep(now, events)
+                is_behind = self._sweep_parked(now, events, most)
             self._schedule(now)
+            if is_behind:
+                self._sweep_ns = now
         self._due_ns = self._sweep_ns
         if lingering:
             self._due_ns = min(self._due_ns, lingering[0][0])
@@ -730,24 +796,63 @@ class Streams:
             else:
                 self._oldest_ns = min(self._oldest_ns, last_ns)
 
+    def _sweep_parked(self, now: i64, events: list[Event], most: i64) -> bool:
+        """The same for parked ones, `most` of them; return whether others are left."""
+        if self.parking is None:
+            return False
+        ended: i64 = 0
+        oldest_ns = self._oldest_ns
+        is_behind = False
+        first: Connection | None = self.parking.first()
+        while first is not None:
+            last_ns = self._last_ns(first)
+            is_behind = now - last_ns >= self.idle_ns
+            if not is_behind or ended == most:
+                oldest_ns = min(oldest_ns, last_ns)
+                break
+            self._end(self._woken_first(), CLOSED_BY_IDLE, None, events)
+            is_behind = False
+            ended += 1
+            first = self.parking.first()
+        self._oldest_ns = oldest_ns
+        return is_behind
+
     def _schedule(self, now: i64) -> None:
         self._sweep_ns = now + self.idle_ns // SWEEPS_PER_IDLE
         self._due_ns = min(self._due_ns, self._sweep_ns)
 
     def _make_room(self, segment: Segment, events: list[Event]) -> None:
-        """Evict the connections that were silent longest, as their limit is reached."""
+        """Park or end the connections that were silent longest, as their limit is reached."""
         openers = [
             (last_ns, receiver.connection.id, receiver) for last_ns, receiver in self._last_times()
         ]
         openers.sort()
-        count = max(1, len(openers) // EVICTED_SHARE)
-        text = f"{len(openers)} connections are open: {count} of them end here"
+        count: i64 = max(1, len(openers) // EVICTED_SHARE)
+        if self.parking is not None:
+            for _, _, receiver in openers[:count]:
+                self.parking.park(receiver)
+            self._limit_parked(count, segment, events)
+            return
+        self._report_limit(i64(len(openers)), count, segment)
+        for _, _, receiver in openers[:count]:
+            self._end(receiver, CLOSED_BY_LIMIT, segment, events)
+
+    def _limit_parked(self, count: i64, segment: Segment, events: list[Event]) -> None:
+        """End `count` of the parked connections if there are too many of all."""
+        number: i64 = self.connection_count
+        if number < self._max_connections:
+            return
+        count = min(count, i64(self.parked_count))
+        self._report_limit(number, count, segment)
+        for _ in range(count):
+            self._end(self._woken_first(), CLOSED_BY_LIMIT, segment, events)
+
+    def _report_limit(self, number: i64, count: i64, segment: Segment) -> None:
+        text = f"{number} connections are open: {count} of them end here"
         self.problems.append(
             Problem("streams", "connection-limit", text, segment.time_ns, segment.number,
                     capture=segment.capture)
         )  # fmt: skip
-        for _, _, receiver in openers[:count]:
-            self._end(receiver, CLOSED_BY_LIMIT, segment, events)
 
 
 def reverse_flow(flow: bytes) -> bytes:
