@@ -1,7 +1,8 @@
 """The program: its commands, the default one, and exit codes.
 
 Exit codes: 0 answered, also when the answer is that there is none; 1 something could not be read or
-written; 2 the command line is wrong; 3 what `--fail-on` names is there; 130 interrupted. A reader
+written; 2 the command line is wrong; 3 what `--fail-on` names is there; 130 interrupted,
+143 and 129 the same by SIGTERM and SIGHUP. A reader
 of stdout that goes away (`| head`) is success.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from kdissect.cli.ending import code_of_ending, ended_by_signals
 from kdissect.cli.environment import version_text
 from kdissect.cli.help import Group
 from kdissect.cli.standard_streams import discard_unwritable, silence_stdout
@@ -30,7 +32,6 @@ ANSWERED: Final = 0
 FAILED: Final = 1
 MISUSED: Final = 2
 FAILED_ON: Final = 3
-INTERRUPTED: Final = 130
 
 # Errors that another command line mends.
 MISTAKES: Final = (InvalidArgument, OutputExists)
@@ -189,7 +190,11 @@ def run(arguments: list[str] | None = None) -> int:
             return shell_complete(program, {}, "kdissect", COMPLETE, instruction)
         # Not program.main(): it treats a broken pipe as failure.
         words = sys.argv[1:] if arguments is None else arguments
-        with program.make_context("kdissect", words) as context, digit_groups():
+        with (
+            ended_by_signals(),
+            program.make_context("kdissect", words) as context,
+            digit_groups(),
+        ):
             code = program.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else ANSWERED
@@ -198,8 +203,8 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         explain(error)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+    except (click.Abort, KeyboardInterrupt) as ending:
+        return code_of_ending(ending)
     except BrokenPipeError:
         silence_stdout()
         return ANSWERED

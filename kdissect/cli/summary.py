@@ -9,8 +9,9 @@ import click
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
+from kdissect.cli.ending import code_of_ending
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.program import INTERRUPTED, code_of
+from kdissect.cli.program import ANSWERED, code_of
 from kdissect.cli.progress import Progress
 from kdissect.cli.repeated_options import reading_options
 from kdissect.cli.terminal import pager_option
@@ -79,7 +80,7 @@ def command(
     from kdissect.pipeline import Options
     from kdissect.rules.engine import few
 
-    is_interrupted = False
+    interrupted = ANSWERED
     with Progress(progress) as shown_progress, SummaryPage(shown != NONE) as page:
         reading = Options(
             **settings, tables=tables_of(shown != NONE), progress=shown_progress.report, jobs=jobs
@@ -87,21 +88,22 @@ def command(
         run = run_over(list(files), reading, pool)
         try:
             page.add_all(run)
-        except KeyboardInterrupt:
-            is_interrupted = True
+        except KeyboardInterrupt as ending:
+            interrupted = code_of_ending(ending)
         summary = page.summary(asdict(run.balance))
         del run  # the engine needs the room
         found = page.findings(summary, shown == ALL) if shown != NONE else []
     chosen = few(found) if shown == FEW else found
     from kdissect.cli.summary_page import Asked, print_json, print_page
 
+    is_interrupted = interrupted != ANSWERED
     asked = Asked(files, reading_options(), top, is_full or shown == ALL)
     if format_ == "json":
         print_json(summary, found, is_interrupted, sys.stdout, asked)
     else:
         print_page(summary, asked, is_interrupted, chosen, len(found) - len(chosen))
     if is_interrupted:
-        return INTERRUPTED
+        return interrupted
     if not summary.totals.exchanges:
         explain_empty(NO_EXCHANGES, summary.balance)
     return code_of(fail_on, severities_of(found))
