@@ -8,9 +8,11 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from signal import SIGTERM
 
 from kdissect import Limits
-from kdissect.cli.program import ANSWERED, FAILED, FAILED_ON, INTERRUPTED, MISUSED
+from kdissect.cli.ending import INTERRUPTED, KILLED
+from kdissect.cli.program import ANSWERED, FAILED, FAILED_ON, MISUSED
 from tests.captures import secrets
 from tests.cli.test_hostile_text import harmful_in
 from tools.siege.commands import BINARY, KEYS, Line
@@ -20,8 +22,8 @@ from tools.siege.processes import LARGEST_FILE, Ended
 
 MIB = 1 << 20
 CODES = frozenset({ANSWERED, FAILED, MISUSED, FAILED_ON})
-# After SIGTERM: it ended before, ends in order, or does not catch it.
-CODES_ASKED = CODES | {INTERRUPTED, -15}
+# After SIGTERM: it ended before, ends in order, or does not catch it yet.
+CODES_ASKED = CODES | {INTERRUPTED, KILLED + SIGTERM, -SIGTERM}
 # As in tests/hostile: 264 MiB of a small capture, 6 copies of one message's values, 400 bytes for
 # each byte read, 2 copies of unpacked records, 22 with payload (of 8 MiB).
 MEMORY_BASE = 264 * MIB + 6 * Limits().decoded_bytes + 2 * Limits().unpacked_bytes
