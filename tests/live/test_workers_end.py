@@ -138,7 +138,8 @@ def test_a_killed_worker_is_said_and_the_others_finish(
     assert "worker 1 of 2 was killed (SIGKILL): its connections are not captured" in said
     assert "Traceback" not in said
     assert [is_gone(one) for one in workers] == [True, True]
-    assert 0 < exchanges_in(tables) < EXCHANGES
+    # What the killed one had not flushed is lost; on a busy machine it may have flushed all.
+    assert 0 < exchanges_in(tables) <= EXCHANGES
     # The next start takes up what the killed one had flushed.
     with live(broker, tmp_path / "again", *words) as running:
         running.end()
