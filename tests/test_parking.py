@@ -4,6 +4,8 @@ As few connections are at hand as 1 to 4, so nearly every segment wakes one and 
 """
 
 import random
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,20 +23,32 @@ ETHERNET = 1
 UNPARKED = Limits(connections=1_000_000, active_connections=1_000_000)
 
 
-def rows_of(path: str, limits: Limits) -> tuple[Rows, int]:
-    """Rows of all tables, and the number of connections that were parked, again and again."""
+def rows_of(path: str, limits: Limits) -> Rows:
+    """Rows of all tables, and the balance."""
     run = Run([path], Options(tables=tuple(TABLES), limits=limits))
-    parking = run.dissector.streams.parking
-    count = 0
-    park = parking.park
+    return Rows(sorted_rows(run), run.balance)
 
-    def counted(opener: object) -> None:
-        nonlocal count
-        count += 1
-        park(opener)
 
-    parking.park = counted
-    return Rows(sorted_rows(run), run.balance), count
+def test_connections_are_parked_and_woken() -> None:
+    limits = UNPARKED._replace(active_connections=2)
+    run = Run([str(CAPTURES / "quickstart.pcapng")], Options(tables=(), limits=limits))
+    parking, counts = run.dissector.streams.parking, Counter[str]()
+    for name in ("park", "wake"):
+        setattr(parking, name, counted(getattr(parking, name), counts, name))
+    assert not list(run)
+    assert run.balance.connections == 58
+    assert len(parking) == 0
+    assert counts["park"] > counts["wake"] > 58
+
+
+def counted(
+    method: Callable[..., object], counts: Counter[str], name: str
+) -> Callable[..., object]:
+    def call(*arguments: object) -> object:
+        counts[name] += 1
+        return method(*arguments)
+
+    return call
 
 
 @pytest.mark.sweep
@@ -42,8 +56,8 @@ def rows_of(path: str, limits: Limits) -> tuple[Rows, int]:
 def test_parking_changes_no_row(name: str) -> None:
     path = str(CAPTURES / name)
     active = random.Random(f"{SEED} {name}").randint(1, 4)
-    expected, _ = rows_of(path, UNPARKED)
-    found, _ = rows_of(path, UNPARKED._replace(active_connections=active))
+    expected = rows_of(path, UNPARKED)
+    found = rows_of(path, UNPARKED._replace(active_connections=active))
     assert found == expected, f"{active} connections at hand"
 
 
@@ -55,6 +69,6 @@ def test_parking_changes_no_row_of_a_faulty_capture(fault: str, tmp_path: Path) 
         packets = with_steps(mutated(drawn_packets(fault, source), source), source)
         path = written(packets, tmp_path / "drawn.pcap", ETHERNET)
         active = source.randint(1, 3)
-        expected, _ = rows_of(path, UNPARKED)
-        found, _ = rows_of(path, UNPARKED._replace(active_connections=active))
+        expected = rows_of(path, UNPARKED)
+        found = rows_of(path, UNPARKED._replace(active_connections=active))
         assert found == expected, f"{active} connections at hand"

@@ -1,9 +1,8 @@
 """The program: its commands, the default one, and exit codes.
 
 Exit codes: 0 answered, also when the answer is that there is none; 1 something could not be read or
-written; 2 the command line is wrong; 3 what `--fail-on` names is there; 130 interrupted,
-143 and 129 the same by SIGTERM and SIGHUP. A reader
-of stdout that goes away (`| head`) is success.
+written; 2 the command line is wrong; 3 what `--fail-on` names is there; 130 interrupted, 143 and
+129 the same by SIGTERM and SIGHUP. A reader of stdout that goes away (`| head`) is success.
 """
 
 import importlib
