@@ -354,46 +354,17 @@ class Streams:
 
     def take_in(self, opener: Receiver) -> None:
         """Replace the state of a connection by that of another `Streams`."""
-        accepter = opener.peer
         flow = opener.connection.flow
-        for receiver in (accepter, opener):
-            receiver.recent = self.recent
-            receiver.held.budget = self._budget
+        for receiver in (opener.peer, opener):
             self._budget.held += receiver.held.cost
             known = self._receivers.get(flow if receiver is opener else reverse_flow(flow))
             if known is not None and known is not receiver:
                 known.is_over = True
-        self._receivers[reverse_flow(flow)] = accepter
-        self._receivers[flow] = opener
         self._oldest_ns = min(self._oldest_ns, self._last_ns(opener.connection))
-        if accepter is not self._receivers[reverse_flow(flow)]:
-            self._loops.add(flow)
-        if opener.connection.closed_by:
-            due = opener.connection.last_time_ns + LINGER_NS
-            self._lingering.append((due, opener))
-            self._due_ns = min(self._due_ns, due)
-
-    def forget(self, opener: Receiver) -> None:
-        """Forget a connection that another `Streams` continues; it has no End."""
-        for receiver in (opener.peer, opener):
-            self._budget.held -= receiver.held.cost
-            receiver.is_over = True
-            receiver.peer = self._no_receiver
-        self._receivers.pop(opener.connection.flow, None)
-        self._receivers.pop(reverse_flow(opener.connection.flow), None)
-        self._loops.discard(opener.connection.flow)
-
-    def park(self, opener: Receiver) -> None:
-        """Let go of a connection that `parking` keeps; what it holds stays counted."""
-        for receiver in (opener.peer, opener):
-            receiver.is_over = True
-            receiver.peer = self._no_receiver
-        self._receivers.pop(opener.connection.flow, None)
-        self._receivers.pop(reverse_flow(opener.connection.flow), None)
-        self._loops.discard(opener.connection.flow)
+        self.unpark(opener)
 
     def unpark(self, opener: Receiver) -> None:
-        """Continue with a connection that was parked."""
+        """Continue with a connection that was parked, or that another `Streams` had."""
         flow = opener.connection.flow
         back = reverse_flow(flow)
         for receiver in (opener.peer, opener):
@@ -407,6 +378,21 @@ class Streams:
             due = opener.connection.last_time_ns + LINGER_NS
             self._lingering.append((due, opener))
             self._due_ns = min(self._due_ns, due)
+
+    def forget(self, opener: Receiver) -> None:
+        """Forget a connection that another `Streams` continues; it has no End."""
+        for receiver in (opener.peer, opener):
+            self._budget.held -= receiver.held.cost
+        self.park(opener)
+
+    def park(self, opener: Receiver) -> None:
+        """Let go of a connection that `parking` keeps; what it holds stays counted."""
+        for receiver in (opener.peer, opener):
+            receiver.is_over = True
+            receiver.peer = self._no_receiver
+        self._receivers.pop(opener.connection.flow, None)
+        self._receivers.pop(reverse_flow(opener.connection.flow), None)
+        self._loops.discard(opener.connection.flow)
 
     @property
     def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:

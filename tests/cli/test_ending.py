@@ -59,6 +59,7 @@ def awaited(condition: object, seconds: float = 30) -> bool:
     return bool(condition())
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 @pytest.mark.parametrize("words", [["dissect", "-o", "out"], ["report", "-o", "out.html"], []])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
