@@ -142,8 +142,9 @@ def fetch(topic: str, offset: int) -> tuple[str, int, dict[str, object]]:
 def certificate(directory: Path) -> tuple[Path, Path]:
     """Certificate and key of the client, made for the recording."""
     made, key = directory / "client.pem", directory / "client.key"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-days", "3650", "-subj", "/CN=twin", "-keyout", key, "-out", made]  # type: ignore[list-item]
+    command: list[str | Path] = ["openssl", "req", "-x509", "-newkey", "ec"]
+    command += ["-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "3650", "-subj", "/CN=twin", "-keyout", key, "-out", made]
     subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_S)
     return made, key
 

@@ -1,5 +1,6 @@
 """Latency by client and topic as native histograms, read by the protobuf library and Prometheus."""
 
+import io
 import math
 import random
 from pathlib import Path
@@ -8,8 +9,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[attr-defined]
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
 from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.live.counting.metrics import MetricsListener
@@ -58,24 +58,21 @@ def family_type() -> Any:
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind, of, is_repeated in fields:
-            made = message.field.add(name=field, number=number, type=kind)  # type: ignore[arg-type]
-            made.label = 3 if is_repeated else 1  # type: ignore[assignment]
+            made = message.field.add(name=field, number=number, type=kind)
+            made.label = 3 if is_repeated else 1
             if of:
                 made.type_name = f".io.prometheus.client.{of}"
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)  # type: ignore[no-untyped-call]
-    found = pool.FindMessageTypeByName("io.prometheus.client.MetricFamily")  # type: ignore[no-untyped-call]
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("io.prometheus.client.MetricFamily")
     return message_factory.GetMessageClass(found)
 
 
 def families(page: bytes) -> dict[str, Any]:
     """The families of a page, by name."""
-    kind, found, at = family_type(), {}, 0
-    while at < len(page):
-        size, at = _DecodeVarint(page, at)
-        one = kind.FromString(page[at : at + size])
+    kind, found, rest = family_type(), {}, io.BytesIO(page)
+    while (one := proto.parse_length_prefixed(kind, rest)) is not None:
         found[one.name] = one
-        at += size
     return found
 
 
