@@ -2,11 +2,14 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from tests.live.service_manager import (
     SOURCES,
     Place,
+    Running,
     a_place,
     nothing,
     privileges_of,
@@ -33,6 +37,7 @@ from tests.live.unit_file import (
     setpriv_words,
     shipped_unit,
 )
+from tests.seeds import SEED
 
 pytestmark = pytest.mark.slow
 NET_RAW = 1 << 13
@@ -72,18 +77,24 @@ def confined(unit: Unit, **filters: list[str]) -> str:
     return json.dumps({**{name: unit.value(name) for name in names}, **filters})
 
 
-def run_as_the_unit_says(place: Place, unit: Unit, asked: str, *more: str) -> None:
-    """Start it with `more` words, let a client talk, look at all threads, reload, and end it."""
-    state = state_directory(unit, place)
+def start_as_the_unit_says(
+    place: Place, unit: Unit, state: Path, asked: str, *more: str
+) -> AbstractContextManager[Running]:
     program, *words = unit.words("ExecStart")
     assert program == "/usr/local/bin/kdissect"
     assert (unit.value("Type"), unit.value("NotifyAccess")) == ("notify", "main")
     words = [word.replace("%S", str(state.parent)) for word in (*words, *more)]
-    python = sys.executable
-    before = [*setpriv_words(unit), python, str(place.path / CONFINED.name), asked]
+    before = [*setpriv_words(unit), sys.executable, str(place.path / CONFINED.name), asked]
     (place.path / CONFINED.name).write_bytes(CONFINED.read_bytes())
     watchdog = {"WATCHDOG_USEC": str(round(unit.seconds("WatchdogSec") * 1e6))}
-    with place.start(before, words, [python], **watchdog) as running:
+    return place.start(before, words, [sys.executable], **watchdog)
+
+
+def run_as_the_unit_says(place: Place, unit: Unit, asked: str, *more: str) -> None:
+    """Start it with `more` words, let a client talk, look at all threads, reload, and end it."""
+    state = state_directory(unit, place)
+    python = sys.executable
+    with start_as_the_unit_says(place, unit, state, asked, *more) as running:
         running.hear("READY=1")
         talked = running.talk()
         scraped = subprocess.run(
@@ -118,6 +129,31 @@ def run_as_the_unit_says(place: Place, unit: Unit, asked: str, *more: str) -> No
 def test_the_unit_starts_captures_and_ends(place: Place) -> None:
     unit = shipped_unit()
     run_as_the_unit_says(place, unit, confined(unit))
+
+
+def test_a_stop_at_any_moment_is_a_success(place: Place) -> None:
+    """systemd takes 0 for one, the end by its own signal, and what the unit lists."""
+    unit = shipped_unit()
+    state = state_directory(unit, place)
+    number = signal.Signals[unit.value("KillSignal")]
+    successes = {0, -number, *map(int, unit.words("SuccessExitStatus"))}
+    with start_as_the_unit_says(place, unit, state, confined(unit)) as running:
+        begun = time.monotonic()
+        running.hear("READY=1")
+        took = time.monotonic() - begun
+        running.end(number)
+    chance = random.Random(SEED)
+    codes = []
+    for _ in range(8):
+        wait = chance.uniform(0, took)
+        with start_as_the_unit_says(place, unit, state, confined(unit)) as running:
+            time.sleep(wait)
+            running.process.send_signal(number)
+            _, error = running.process.communicate(timeout=unit.seconds("TimeoutStopSec"))
+            codes.append(running.process.returncode)
+            assert codes[-1] in successes, (SEED, wait, error)
+            assert "Traceback" not in error, (SEED, wait, error)
+    assert set(codes) - {0}, (SEED, took, codes)  # not all of them captured already
 
 
 @pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one process", "workers"])

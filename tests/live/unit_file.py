@@ -16,6 +16,7 @@ DYNAMIC_USER = 61_234
 # By the tests that start the program: by setpriv, `service_manager` and `confined.py`.
 APPLIED = {
     "Type", "NotifyAccess", "ExecStart", "ExecReload", "KillSignal", "TimeoutStopSec",
+    "SuccessExitStatus",
     "WatchdogSec", "DynamicUser", "AmbientCapabilities", "CapabilityBoundingSet", "NoNewPrivileges",
     "StateDirectory", "StateDirectoryMode",
     "UMask", "Nice", "OOMScoreAdjust", "LimitNOFILE", "LimitCORE",
