@@ -1,5 +1,10 @@
-"""Streams in processes of their own that are killed at random moments, and done again."""
+"""Runs in processes of their own that are killed at random moments, and done again.
 
+Meanwhile captures appear in any order, are deleted and renamed.
+"""
+
+import hashlib
+import multiprocessing
 import os
 import random
 import signal
@@ -11,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kdissect.dataset.entries import TapEntry
+from kdissect.spark.pipeline import dissect
 from tests.dataset.passes import rows_of_passes
 from tests.spark.rotated import ALL, contents_of, dataset_rows, rotate
 
@@ -21,6 +28,7 @@ LOOK = 0.01
 DRIVER = "driver"  # the Python process of the driver
 JVM = "jvm"  # that of Spark beside it
 ALL_AT_ONCE = "all"  # as when the machine stops
+ALONE = "alone"  # a run without Spark, which is one process
 WORKER = "worker"  # a Python process that does tasks; Spark does them again
 EXECUTOR = "executor"  # a JVM of local-cluster with its Python processes; likewise
 ENDING = (DRIVER, JVM, ALL_AT_ONCE)
@@ -35,8 +43,14 @@ class Ended(NamedTuple):
     error: str
 
 
+SPLIT_SIZE = 40 << 10  # so that a capture has several
+
+
 class Place:
-    """Two taps of rotated files, more of which appear from run to run, and their dataset."""
+    """Two taps of rotated files, more of which appear from run to run, and their dataset.
+
+    Of what was deleted or renamed, `kept` has the content, by its hash.
+    """
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -53,6 +67,8 @@ class Place:
             )
         ]
         self.chance.shuffle(self.coming)
+        self.kept = {digest_of(source): source.read_bytes() for source, _ in self.coming}
+        self.moved = 0
         for name in ("one", "two"):
             (directory / "rings" / name).mkdir(parents=True)
 
@@ -64,12 +80,36 @@ class Place:
             source.rename(path)
         del self.coming[:count]
 
+    @property
+    def sources(self) -> str:
+        """A glob of both rings."""
+        return str(self.directory / "rings" / "*")
+
+    def there(self) -> list[Path]:
+        """The captures in both rings."""
+        return sorted(self.directory.glob("rings/*/*"))
+
+    def disturb(self) -> str:
+        """Delete a capture, or give it another name and time; return what was done."""
+        found = self.there()
+        if not found:
+            return ""
+        path = self.chance.choice(found)
+        is_last = len([*path.parent.iterdir()]) == 1  # each tap keeps one
+        if self.chance.random() < 0.5 and not is_last:
+            path.unlink()
+            return "deleted"
+        self.moved += 1
+        then = time.time() - self.chance.randint(1000, 9000)
+        os.utime(path, (then, then))
+        path.rename(path.with_name(f"ring.pcap{self.chance.randint(1, 9)}{self.moved:03}"))
+        return "renamed"
+
     def command(self, master: str) -> list[str]:
-        rings = self.directory / "rings"
         return [
-            sys.executable, "-m", "kdissect", "spark", "stream", str(rings / "*"),
+            sys.executable, "-m", "kdissect", "spark", "stream", self.sources,
             "-o", str(self.dataset), "--checkpoint", str(self.directory / "checkpoint"),
-            "--available-now", "--max-bytes", "150K", "--split-size", "40K",
+            "--available-now", "--max-bytes", "150K", "--split-size", str(SPLIT_SIZE),
             "--tables", ",".join(ALL), "--master", master, "--memory", "512m",
             "--json", "--no-progress",
         ]  # fmt: skip
@@ -81,7 +121,10 @@ class Place:
         assert sorted(taps) == ["one", "two"]
         for name, tap in taps.items():
             ring = self.directory / "rings" / name
-            assert {one.path for one in tap.captures} == {str(path) for path in ring.iterdir()}
+            known = [one.sha256 for one in tap.captures]
+            assert len({*known}) == len(known), "a capture is in the dataset twice"
+            assert {digest_of(path) for path in ring.iterdir()} <= {*known}, "a capture is missing"
+            self.restore(tap)
             expected = rows_of_passes(tap)
             found = dataset_rows(self.dataset, tap.name)
             for table in {*expected, *found}:
@@ -90,14 +133,60 @@ class Place:
         assert list(self.dataset.glob("_kdissect/run-*")) == []
         return count
 
+    def restore(self, tap: TapEntry) -> None:
+        """Put back the captures that a tap has, at the paths that they had."""
+        for one in tap.captures:
+            Path(one.path).write_bytes(self.kept[one.sha256])
 
-def run(place: Place, master: str, kill: str = "", after: float = 0.0) -> Ended:
-    """Run the stream; kill one of its processes when it has worked for `after` seconds."""
+
+def digest_of(path: Path) -> str:
+    """Hash of a capture, by which a dataset knows it."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def run_alone(place: Place, after: float = -1.0, disturbed: float = -1.0) -> Ended:
+    """Do a run without Spark; kill it after so many seconds, and disturb it after others."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        raise RuntimeError("processes without threads are needed")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.spark.killing"])
+    process = context.Process(target=brought_in, args=(place.sources, str(place.dataset)))
+    process.start()
+    begun = time.monotonic()
+    killed = ""
+    for moment, action in sorted([(after, "kill"), (disturbed, "disturb")]):
+        if moment >= 0:
+            process.join(max(0.0, moment - (time.monotonic() - begun)))
+            if action == "disturb":
+                place.disturb()
+            elif process.exitcode is None:
+                process.kill()
+                killed = ALONE
+    process.join(PATIENCE)
+    assert process.exitcode is not None, "the run does not end"
+    return Ended(process.exitcode, killed, time.monotonic() - begun, "")
+
+
+def brought_in(sources: str, dataset: str) -> None:
+    """Bring captures into a dataset, without Spark."""
+    dissect(None, [sources], dataset, tables=ALL, split_size=SPLIT_SIZE)
+
+
+def run(
+    place: Place, master: str, kill: str = "", after: float = 0.0, disturbed: float = -1.0
+) -> Ended:
+    """Run the stream; kill one of its processes when it has worked for `after` seconds.
+
+    Disturb it after `disturbed` seconds.
+    """
     with started(place.command(master)) as process:
         begun = wait_until_it_works(process, place)
         killed = ""
         while process.poll() is None:
             assert time.monotonic() - begun < PATIENCE, "the stream does not end"
+            if 0 <= disturbed <= time.monotonic() - begun:
+                place.disturb()
+                disturbed = -1.0
             if kill and not killed and time.monotonic() - begun >= after:
                 killed = kill if strike(process.pid, kill) else ""
             time.sleep(LOOK)
