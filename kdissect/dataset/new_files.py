@@ -6,8 +6,9 @@ planned are found again, as the dataset does not have them.
 """
 
 import time
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kdissect.capture.capture_file import NO_PACKET_NS
 from kdissect.dataset.complete_files import complete_files
@@ -20,6 +21,7 @@ BATCH: Final = "batch"
 FILES: Final = "files"
 
 Offset = dict[str, Any]
+FileT = TypeVar("FileT")
 
 
 class File(NamedTuple):
@@ -42,6 +44,9 @@ class NewFiles:
         self.quiet_s = quiet_s
         self.max_bytes = max_bytes
         self.given: set[File] = set()
+        # Of each path its tap, and of each tap the last batch that has files of it.
+        self.taps: dict[str, str] = {}
+        self.served: dict[str, int] = {}
         self.frozen: list[File] | None = None
 
     def freeze(self) -> None:
@@ -51,20 +56,21 @@ class NewFiles:
     def next_batch(self, start: Offset) -> Offset:
         """Offset after the next batch, or `start` if there is nothing to do."""
         new = self.new_files() if self.frozen is None else self.frozen
-        taken = within(new, self.max_bytes)
+        taps = [self.taps.get(file.path, "") for file in new]
+        taken = within(in_turn_of_taps(new, taps, self.served), self.max_bytes)
         if not taken:
             return start
         self.given.update(taken)
+        for file in taken:
+            self.served[self.taps.get(file.path, "")] = start[BATCH] + 1
         if self.frozen is not None:
-            self.frozen = self.frozen[len(taken) :]
+            self.frozen = [file for file in self.frozen if file not in self.given]
         return {BATCH: start[BATCH] + 1, FILES: [file.path for file in taken]}
 
     def new_files(self) -> list[File]:
-        """Complete files that are neither in the dataset nor yielded before, by first packet time.
-
-        So no tap waits until all files of another one are done.
-        """
+        """Complete files that are neither in the dataset nor yielded before, by first packet."""
         found = complete_files(self.sources, self.tap, self.quiet_s, time.time())
+        self.taps = {path: tap.chain for tap in found.taps for path in tap.paths}
         paths = [path for tap in found.taps for path in tap.paths]
         good = sorted((File(path, *seen(path)) for path in paths), key=first_time)
         files = [*good, *(File(one.path, *seen(one.path)) for one in found.broken)]
@@ -76,6 +82,22 @@ class NewFiles:
 def first_offset() -> Offset:
     """Offset before the first batch."""
     return {BATCH: 0, FILES: []}
+
+
+def in_turn_of_taps(
+    files: Sequence[FileT], taps: Sequence[str], served: Mapping[str, int]
+) -> list[FileT]:
+    """The first file of each tap, then the second of each, and so on; else in the given order.
+
+    Taps that were `served` by an earlier batch come first. So no tap has to wait for another one
+    that has more, or larger, files than are processed in time.
+    """
+    ranks: Counter[str] = Counter()
+    order = []
+    for number, tap in enumerate(taps):
+        order.append((ranks[tap], served.get(tap, 0), number))
+        ranks[tap] += 1
+    return [files[number] for _, _, number in sorted(order)]
 
 
 def first_time(file: File) -> int:

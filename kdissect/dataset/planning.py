@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -193,6 +193,7 @@ def plan_taps(taps: Sequence[Tap], contents: Contents, inspect: Inspect) -> "Pla
     planned = Planned([], [], set())
     known = {capture.sha256 for tap in contents.taps for capture in tap.captures}
     found: dict[str, Inspected] = {}
+    named = chains_by_name(taps, contents)
     for path, one in zip(new, inspect(new), strict=True):
         if isinstance(one, Broken):
             planned.broken.append(one)
@@ -203,7 +204,7 @@ def plan_taps(taps: Sequence[Tap], contents: Contents, inspect: Inspect) -> "Pla
             found[path] = one
     for tap in taps:
         added = [found[path] for path in tap.paths if path in found]
-        if added and (other := other_tap(tap, taps, contents)):
+        if added and (other := other_tap(tap, named, contents)):
             text = (
                 f"another tap is called {tap.name} ({other}): give a pattern that names taps, or a "
                 "directory or glob that has both"
@@ -240,17 +241,23 @@ def _plan_tap(tap: Tap, added: list[Inspected], contents: Contents, planned: Pla
     return continued(entry, added)
 
 
-def other_tap(tap: Tap, taps: Sequence[Tap], contents: Contents) -> str:
+def chains_by_name(taps: Sequence[Tap], contents: Contents) -> dict[str, list[str]]:
+    """Files of all taps by the names of their partitions: first of those in the dataset."""
+    named: dict[str, list[str]] = {}
+    every = [(one.name, one.chain) for one in contents.taps]
+    for name, chain in [*every, *((one.name, one.chain) for one in taps)]:
+        named.setdefault(partition_name(name), []).append(chain)
+    return named
+
+
+def other_tap(tap: Tap, named: Mapping[str, Sequence[str]], contents: Contents) -> str:
     """Files of another tap that has the name of this one, "" for none.
 
     A tap that the dataset has keeps its name.
     """
     if contents.tap(tap.chain) is not None:
         return ""
-    name = partition_name(tap.name)
-    every = [(one.name, one.chain) for one in contents.taps]
-    every += [(one.name, one.chain) for one in taps]
-    same = [chain for other, chain in every if partition_name(other) == name]
+    same = named[partition_name(tap.name)]
     return next((chain for chain in same if chain != tap.chain), "")
 
 
@@ -259,8 +266,10 @@ def continued(entry: TapEntry, added: Sequence[Inspected]) -> Work:
 
     Also when a ring buffer has wrapped: data of its files stays in the dataset.
     """
-    late = [one for one in added if is_late(entry, one.entry, one.splits)]
-    following = [one for one in added if one not in late]
+    following: list[Inspected] = []
+    late: list[Inspected] = []
+    for one in added:
+        (late if is_late(entry, one.entry, one.splits) else following).append(one)
     count = len(entry.captures)
     segment = count + len(following)
     captures = [

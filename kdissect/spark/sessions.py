@@ -26,7 +26,7 @@ SETTINGS: Final = {
     # Tables have times in nanoseconds, which Spark can only read as integers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Without it Spark rejects Python data sources that accept filters.
+    # Without it Spark gives no filters to Python data sources.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",

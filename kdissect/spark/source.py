@@ -3,33 +3,33 @@
     spark.read.format("kdissect").option("table", "exchanges").load("captures/*.pcap*")
 
 Spark finds the format by the package `pyspark_kdissect`. Connections across files are reassembled.
-A tap is one task, or several if it is larger, one for each part of it (`source_parts`). A
+A tap is one task, with as many processes as Spark gives CPUs to a task (``spark.task.cpus``). A
 user-defined schema (``.schema("api string, latency_ns bigint")``) selects the columns to compute.
-Ids are those of `kdissect.read` of the tap's captures, and the optional column `tap` identifies the
-tap. A capture that cannot be read is a row of `problems`, and of any table with the optional column
-`_corrupt_capture`; with the option ``mode`` FAILFAST it fails the query. Spark does not push
-columns down to a source, nor filters unless ``spark.sql.python.filterPushdown.enabled`` is true.
+Ids are those of `kdissect.read` of the tap's captures; the optional columns `tap` and `day` are the
+tap's name and the UTC day of the row's first packet. A capture that cannot be read is a row of
+`problems`, and of any table with the optional column `_corrupt_capture`; with the option ``mode``
+FAILFAST it fails the query. Spark does not push columns down to a source, and filters only if
+``spark.sql.python.filterPushdown.enabled`` is true: then taps and times that a query does not need
+are not dissected (`source_pruning`).
 """
 
 import json
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DateType, StringType, StructField, StructType
 
-from kdissect.checkpoint.checkpoint import VERSION
+from kdissect.capture.packet import SECOND_NS
+from kdissect.checkpoint.run_choice import make_run
 from kdissect.dataset.delta_actions import commented
-from kdissect.dataset.planning import SPARK_SPLIT_SIZE
-from kdissect.dataset.shared_staging import Staging, default_base, directory_of, remove_old
-from kdissect.dataset.storage import is_uri, reached_by, remember, seen
+from kdissect.dataset.storage import reached_by, remember
 from kdissect.dataset.storage_captures import local_copies
 from kdissect.dataset.stored_columns import UNREADABLE, spark_batch, spark_schema, stored_columns
-from kdissect.dataset.taps import Tap, find_taps
+from kdissect.dataset.taps import find_taps
 from kdissect.errors import CaptureError, KdissectError, not_among
 from kdissect.pipeline import Options, Run
 from kdissect.spark.arrow_rows import arrow_schema_of
@@ -41,13 +41,13 @@ from kdissect.spark.datasource import (
     InputPartition,
 )
 from kdissect.spark.source_filters import column_of, flags_of, is_taken
-from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
+from kdissect.spark.source_pruning import DAY, DAY_TYPE, TIMES, bounds_of, days_of, has_tap
 from kdissect.tables.schemas import TABLES
 
 TAP: Final = "tap"
 # Why a capture cannot be read: with this column its row is in every table, as with Spark's CSV.
 CORRUPT: Final = "_corrupt_capture"
-EXTRA: Final = (TAP, CORRUPT)
+EXTRA: Final = {TAP: pa.string(), DAY: DAY_TYPE, CORRUPT: pa.string()}
 PERMISSIVE, FAILFAST = "PERMISSIVE", "FAILFAST"
 # Rows per batch: 1 to 2 MB for Spark to take over at a time.
 SOURCE_BATCH_ROWS: Final = 8192
@@ -62,10 +62,8 @@ OWN: Final = (
     "table",
     "tap",
     "mode",
-    "pushfilters",
-    "splitsize",
-    "piecesize",
-    "staging",
+    "jobs",
+    "context",
 )
 OF_STREAMS: Final = ("state", "quiet", "maxfilespertrigger", "maxbytespertrigger")
 
@@ -113,8 +111,7 @@ class KdissectDataSource(DataSource):
     def reader(self, schema: StructType) -> "KdissectReader":
         """Reader of the columns of a schema."""
         check_schema(self.table, schema)
-        kind = FilteringReader if self.options.get("pushfilters") == "true" else KdissectReader
-        return kind(self.table, schema, self.options)
+        return FilteringReader(self.table, schema, self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # PySpark's
         """Stream reader of the columns of a schema, for captures as they become complete."""
@@ -136,41 +133,26 @@ class KdissectReader(DataSourceReader):
         self.sources = paths_of(options)
         self.pattern = options.get("tap")
         self.options = options_of(table, options)
-        self.split_size = int(options.get("splitsize", options.get("piecesize", SPARK_SPLIT_SIZE)))
-        self.staging = Path(options.get("staging", default_base()))
+        self.jobs = int(options.get("jobs", 0))
+        self.context_ns = nanoseconds(options["context"]) if "context" in options else None
         self.filters: list[Filter] = []
         self.mode = options.get("mode", PERMISSIVE).upper()
         if self.mode not in (PERMISSIVE, FAILFAST):
             raise KdissectError(f"mode is {PERMISSIVE} or {FAILFAST}, not {self.mode}")
 
-    def partitions(self) -> Sequence[TapPartition | PartPartition]:
-        """Tasks for each part of each tap, and for each unreadable capture."""
-        remove_old(self.staging, time.time())
+    def partitions(self) -> Sequence[TapPartition]:
+        """Tasks for each tap, and for each unreadable capture."""
         found = find_taps(self.sources, self.pattern)
-        tasks = [task for tap in found.taps for task in self._tasks(tap)]
+        tasks = [
+            TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths))
+            for tap in found.taps
+            if has_tap(tap.name, TAP, self.filters)
+        ]
         return tasks + [TapPartition("", (one.path,), one.message) for one in found.broken]
 
-    def _tasks(self, tap: Tap) -> Sequence[TapPartition | PartPartition]:
-        # Captures in a store are downloaded whole, by one task.
-        is_stored = any(is_uri(path) for path in tap.paths)
-        parts = () if is_stored else tuple(parts_of(tap.paths, self.split_size))
-        if len(parts) < 2:
-            return [TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths))]
-        staging = str(directory_of(self.staging, *self._identity(tap)))
-        return [
-            PartPartition(tap.name, tap.paths, parts, number, staging)
-            for number in range(len(parts))
-        ]
-
-    def _identity(self, tap: Tap) -> Sequence[object]:
-        """Values that rows and states of parts depend on."""
-        files = [*tap.paths, *self.options.get("keylog", ())]
-        options = self.made_options()
-        return VERSION, [(path, *seen(path)) for path in files], options, self.split_size
-
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of a tap, or of a part of one."""
-        if not isinstance(partition, TapPartition | PartPartition):
+        """Rows of a tap."""
+        if not isinstance(partition, TapPartition):
             return
         for batch in self._batches(partition):
             yield from self.sliced(batch)
@@ -181,40 +163,42 @@ class KdissectReader(DataSourceReader):
         for first in range(0, kept.num_rows, SOURCE_BATCH_ROWS):
             yield kept.slice(first, SOURCE_BATCH_ROWS)
 
-    def _batches(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, TapPartition) and partition.problem:
+    def _batches(self, partition: TapPartition) -> Iterator[pa.RecordBatch]:
+        if partition.problem:
             yield from self.problem_rows(partition.path, partition.problem)
             return
         try:
             for batch in self._made(partition):
                 yield self.as_wanted(batch, partition.tap)
-        except LostBefore:
-            # Reported by the task that has to read it.
-            return
         except CaptureError as error:
             # It was readable a moment ago.
             yield from self.problem_rows(partition.path, str(error))
 
-    def _made(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
-        options = self.made_options()
-        if isinstance(partition, PartPartition):
-            staging = Staging(Path(partition.staging))
-            yield from PartTask(partition, options, staging).batches()
-            return
+    def _made(self, partition: TapPartition) -> Iterator[pa.RecordBatch]:
         for one in partition.stores:
             remember(one)
-        with (
-            local_copies(partition.paths) as copies,
-            Run(list(copies), options, copies) as run,
-        ):
+        with local_copies(partition.paths) as copies:
+            bounds = bounds_of(self.table, self.filters)
+            paths = bounds.chosen(list(copies), self.context_ns)
+            if paths:
+                yield from self._dissected(paths, copies)
+
+    def _dissected(self, paths: list[str], names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        options = self.made_options()
+        are_local = all(path == names[path] for path in paths)
+        # Copies are shown in rows under other names, which processes beside this one do not do.
+        with make_run(paths, options) if are_local else Run(paths, options, names) as run:
             for _, batch in run:
                 yield batch
 
     def made_options(self) -> Options:
         """Options of the library, with the columns to compute."""
         names = [name for name in self.read_columns() if name not in EXTRA]
+        if DAY in self.read_columns():
+            names.append(TIMES[self.table][0])
         made = stored_columns(TABLES[self.table], names) or ["capture"]
-        return Options(**self.options, columns={self.table: made})
+        jobs = self.jobs or cpus_of_task()
+        return Options(**self.options, columns={self.table: made}, jobs=jobs)
 
     def read_columns(self) -> list[str]:
         """Requested columns, and those that filters use."""
@@ -224,13 +208,14 @@ class KdissectReader(DataSourceReader):
     def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
         """Convert rows to the schema of Spark."""
         names = self.read_columns()
-        made = spark_batch(
-            batch, spark_schema(TABLES[self.table], [name for name in names if name not in EXTRA])
-        )
+        table = TABLES[self.table]
+        made = spark_batch(batch, spark_schema(table, [n for n in names if n not in EXTRA]))
         extra = {
             TAP: pa.array([tap] * batch.num_rows, pa.string()),
             CORRUPT: pa.nulls(batch.num_rows, pa.string()),
         }
+        if DAY in names:
+            extra[DAY] = days_of(self.table, batch)
         arrays = [extra[name] if name in EXTRA else made[name] for name in names]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
@@ -247,8 +232,8 @@ class KdissectReader(DataSourceReader):
             values |= {"stage": "capture", "kind": UNREADABLE, "message": message}
         elif CORRUPT not in names:
             return
-        types = {field.name: field.type for field in spark_schema(TABLES[self.table])}
-        arrays = [pa.array([values.get(name)], types.get(name, pa.string())) for name in names]
+        types = {field.name: field.type for field in spark_schema(TABLES[self.table])} | EXTRA
+        arrays = [pa.array([values.get(name)], types[name]) for name in names]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -259,23 +244,58 @@ class KdissectReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, schema=self.wanted)
 
 
-class FilteringReader(KdissectReader):
-    """The same with filters, which Spark passes on only if configured, see above."""
+class Unrefused:
+    """A reader's method `pushFilters` that sessions without filter pushdown accept too.
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # PySpark's name
+    They refuse a reader that has one other than that of Spark's base class, by ``__func__``.
+    """
+
+    def __get__(self, reader: Any, _: Any = None) -> Any:
+        return self if reader is None else Bound(reader)
+
+
+class Bound:
+    """The method of a reader."""
+
+    def __init__(self, reader: KdissectReader) -> None:
+        self.reader = reader
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         """Accept filters on a single column; Spark applies the others."""
         for one in filters:
             if is_taken(one) and len(column_of(one)) == 1:
-                self.filters.append(one)
+                self.reader.filters.append(one)
             else:
                 yield one
+
+
+class FilteringReader(KdissectReader):
+    """The same with filters, which Spark passes on only if configured, see above."""
+
+    pushFilters = Unrefused()  # noqa: N815  # PySpark's name
+
+
+def cpus_of_task() -> int:
+    """CPUs that Spark gives to this task; 1 outside of tasks."""
+    context = TaskContext.get()
+    return 1 if context is None else int(context.cpus())
+
+
+def nanoseconds(seconds: str) -> int:
+    """Time of the option ``context``; raises KdissectError."""
+    try:
+        return round(float(seconds) * SECOND_NS)
+    except (ValueError, OverflowError):
+        raise KdissectError(f"context is in seconds, not {seconds!r}") from None
 
 
 def check_schema(table: str, schema: StructType) -> None:
     """Raise KdissectError for columns of a user's schema that do not match the table."""
     known: StructType = from_arrow_schema(spark_schema(TABLES[table]))
-    extra = [StructField(name, StringType()) for name in EXTRA]
-    types = {field.name: field.dataType for field in [*known, *extra]}
+    extra = [StructField(name, StringType()) for name in (TAP, CORRUPT)]
+    days = [StructField(DAY, DateType())] if table in TIMES else []
+    types = {field.name: field.dataType for field in [*known, *extra, *days]}
     for field in schema:
         if field.name not in types:
             raise KdissectError(not_among(f"no column {field.name!r} in {table}", types))

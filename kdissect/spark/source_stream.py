@@ -39,6 +39,7 @@ from pyspark.sql.streaming.datasource import (
 from kdissect.capture.capture_file import NO_PACKET_NS
 from kdissect.dataset.complete_files import QUIET_S, complete_files
 from kdissect.dataset.incremental_tap import Followed, follow
+from kdissect.dataset.new_files import in_turn_of_taps
 from kdissect.dataset.staging import most_bytes
 from kdissect.dataset.storage import reached_by, remember, seen
 from kdissect.dataset.taps import Taps, first_time_of
@@ -138,6 +139,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif "maxbytespertrigger" in options:
             self.limit = ReadMaxBytes(int(options["maxbytespertrigger"]))
         self.frozen: Taps | None = None
+        self.last: Offset = self.initialOffset()  # before the batch that was planned last
 
     def initialOffset(self) -> Offset:  # noqa: N802  # PySpark's names
         """Offset before the first batch."""
@@ -154,9 +156,12 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Offset after the next batch, or `start` if there is nothing to do."""
         check_offset(start)
+        self.last = start
         found = self.look() if self.frozen is None else self.frozen
         broken = [[one.path, one.size, one.modified_ns] for one in found.broken]
-        taken = within(new_files(found, start[TAPS]), limit)
+        waiting = new_files(found, start[TAPS])
+        served = {chain: tap[BATCH] for chain, tap in start[TAPS].items()}
+        taken = within(in_turn_of_taps(waiting, [one.chain for one in waiting], served), limit)
         if not taken and all(one in start[BROKEN] for one in broken):
             return start
         number = start[BATCH] + 1
@@ -168,6 +173,15 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tap["files"].append(file.path)
             tap.update(batch=number, captures=tap["captures"] + 1, last_ns=file.first_time_ns)
         return {BATCH: number, TAPS: taps, BROKEN: broken}
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802
+        """How far each tap is if all files that are complete now are read, for Spark's progress."""
+        latest = self.latestOffset(self.last, ReadAllAvailable())
+        taps = {
+            chain: {name: tap[name] for name in ("name", "captures", "last_ns")}
+            for chain, tap in latest[TAPS].items()
+        }
+        return {BATCH: latest[BATCH], TAPS: taps, BROKEN: len(latest[BROKEN])}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[TapBatch]:
         """One task per tap that has files in the batch, and per unreadable file."""

@@ -2,20 +2,17 @@
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kdissect.dataset.shared_staging import Staging
 from kdissect.dataset.storage_tasks import inside
 from kdissect.dataset.tasks import Task
-from kdissect.dataset.writer_identity import process_in, this_process
-from kdissect.errors import DatasetError, OutputError
+from kdissect.errors import DatasetError
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.source_stream import check_offset
-from tests.spark.hostile import NAMES, directory, fifo, link, places_in
+from tests.spark.hostile import NAMES, places_in
 from tests.spark.rotated import CAPTURES, contents_of, rotate
 
 
@@ -93,52 +90,6 @@ def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
     place.write_bytes(state._replace(splits=other).to_bytes())
     (failed,) = dissect(None, paths, dataset, tables=("exchanges",), keylog=str(keys)).failed
     assert "other captures" in failed.message
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": -1}', EVIL, b"[" * 3000])
-def test_missing_states_do_not_block_tasks(content: bytes, tmp_path: Path) -> None:
-    staging = Staging(tmp_path / "staging")
-    (tmp_path / "staging" / "000003.alive").write_bytes(content)
-    assert not staging.is_alive(3)
-
-
-@pytest.mark.parametrize("change", [fifo, link, directory])
-def test_files_of_a_staging_directory_are_regular(
-    change: Callable[[Path, Path], None], tmp_path: Path
-) -> None:
-    staging = Staging(tmp_path / "staging")
-    (tmp_path / "secret").write_bytes(staging.me.encode())
-    for kind in ("alive", "state", "nameless"):
-        change(tmp_path / "staging" / f"000003.{kind}", tmp_path / "secret")
-    assert not staging.is_alive(3)
-    for kind in ("state", "nameless"):
-        with pytest.raises((DatasetError, IsADirectoryError)):
-            staging.read(3, kind, 100)
-    with suppress(OSError, OutputError), staging.work(3):
-        staging.touch()
-    assert (tmp_path / "secret").read_bytes() == staging.me.encode()
-
-
-def test_a_staging_directory_is_no_link(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "staging").symlink_to(tmp_path / "other")
-    with pytest.raises(OutputError, match="or a link"):
-        Staging(tmp_path / "staging")
-    assert [*(tmp_path / "other").iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"host": 1}, {"namespace": None}, {"process": "1"}, {"process": 0}, {"process": -1},
-        {"process": 1 << 31}, {"process": True}, {"process": 1.0},
-    ],
-)  # fmt: skip
-def test_a_process_identity_has_valid_values_only(said: dict[str, Any]) -> None:
-    sound = this_process()
-    assert process_in(json.dumps(sound).encode(), "owner") == sound
-    with pytest.raises(DatasetError, match="owner"):
-        process_in(json.dumps(sound | said).encode(), "owner")
 
 
 OFFSET = {

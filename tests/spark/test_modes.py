@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kdissect.dataset.incremental_tap import Followed
-from kdissect.dataset.shared_staging import Staging
 from kdissect.dataset.tasks import Task
 from kdissect.spark.pipeline import dissect
 from tests.spark.rotated import CAPTURES
@@ -64,14 +63,6 @@ def test_tables_of_a_dataset_with_payload(umask: int, payload: bool, tmp_path: P
     ]
     assert files
     assert {mode_of(path) for path in files} == {FILE if payload else 0o666 & ~umask}
-
-
-@pytest.mark.usefixtures("umask")
-def test_the_staging_of_the_data_source(tmp_path: Path) -> None:
-    staging = Staging(tmp_path / "staging")
-    staging.write(0, "state", b"raw bytes")
-    assert mode_of(tmp_path / "staging") == DIRECTORY
-    assert {mode_of(path) for path in (tmp_path / "staging").iterdir()} == {FILE}
 
 
 @pytest.mark.usefixtures("umask")

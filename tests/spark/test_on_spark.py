@@ -162,7 +162,6 @@ def test_columns_and_filters_are_those_asked_for(
     frame = (
         registered.read.format("kdissect")
         .schema("tap string, exchange_id bigint, request_start_ns bigint")
-        .option("pushFilters", "true")
         .load(paths)
     )
     whole = kdissect.read(paths, columns=["exchange_id", "request_start"]).to_arrow().to_pylist()

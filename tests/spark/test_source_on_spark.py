@@ -1,5 +1,7 @@
 """The data source in Spark's own tasks."""
 
+import ast
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,21 +24,35 @@ def unregistered(spark: "SparkSession") -> "SparkSession":
     return spark.newSession()
 
 
-def test_a_large_tap_is_read_by_several_tasks(unregistered: "SparkSession", tmp_path: Path) -> None:
-    paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
-    size = sum(Path(path).stat().st_size for path in paths) // 5
-    reader = (
-        unregistered.read.format("kdissect")
-        .option("splitSize", str(size))
-        .option("staging", str(tmp_path / "staging"))
-    )
-    for table in ("exchanges", "partitions"):
-        frame = reader.option("table", table).load(str(tmp_path / "ring"))
-        expected = library_rows(paths, tables=(table,))[table]
-        # A query that ends early leaves unprocessed parts.
-        assert len(frame.limit(3).collect()) == 3
-        assert spark_rows(table, frame.toArrow().to_batches()) == expected
-    assert frame.coalesce(1).count() == len(expected)
+def test_filters_prune_taps_and_times_and_a_plain_session_takes_the_same_reader(
+    unregistered: "SparkSession", tmp_path: Path
+) -> None:
+    paths = {name: rotate(MANY, tmp_path / name, 2, seed=24) for name in ("one", "two")}
+    expected = library_rows(paths["two"], tables=("exchanges",))["exchanges"]
+    starts = sorted(ast.literal_eval(row)["request_start_ns"] for row in expected)
+    middle = datetime.fromtimestamp(starts[len(starts) // 2] / 1e9, UTC)
+    schema = "tap string, day date, request_start timestamp, exchange_id bigint"
+    frame = unregistered.read.format("kdissect").schema(schema).load(str(tmp_path / "*"))
+    conditions = [
+        "tap = 'two-ring'",
+        f"tap = 'two-ring' AND request_start >= timestamp'{middle.isoformat()}'",
+        f"day = date'{middle.date()}' AND tap = 'two-ring'",
+        "day < date'2000-01-01'",
+    ]
+    found = []
+    for is_pushed in ("false", "true"):
+        unregistered.conf.set("spark.sql.python.filterPushdown.enabled", is_pushed)
+        rows = [sorted(frame.where(one).collect()) for one in conditions]
+        tasks = [frame.where(one).rdd.getNumPartitions() for one in conditions]
+        found.append(rows)
+        assert tasks == ([1, 1, 1, 2] if is_pushed == "true" else [2, 2, 2, 2])
+    assert found[0] == found[1]
+    assert [len(rows) for rows in found[0]] == [
+        len(expected),
+        sum(one >= starts[len(starts) // 2] for one in starts),
+        len(expected),
+        0,
+    ]
 
 
 def test_a_stream_goes_on_where_it_was_and_gives_no_row_twice(

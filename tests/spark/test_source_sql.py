@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
+def columns_of(session: "SparkSession", table: str) -> list[str]:
+    return [column.name for column in session.catalog.listColumns(table)]
+
+
 def test_tables_of_sql_comments_modes_and_filters(spark: "SparkSession", tmp_path: Path) -> None:
     from pyspark.errors import PySparkException
 
@@ -30,8 +34,11 @@ def test_tables_of_sql_comments_modes_and_filters(spark: "SparkSession", tmp_pat
     counted = session.sql("SELECT count(*) FROM captured WHERE api = 'Fetch'").collect()
     assert counted[0][0] == sum("'api': 'Fetch'" in row for row in expected)
     # A table of the catalogue: Spark 4.3 passes on the options of the query only.
-    session.sql("CREATE TABLE kept USING kdissect OPTIONS (table 'errors')")
+    made = session.catalog.createTable("kept", source="kdissect", table="errors")
+    assert made.columns == list(session.table("kept").columns) == columns_of(session, "kept")
     try:
+        assert session.catalog.tableExists("kept")
+        assert session.catalog.getTable("kept").tableType == "MANAGED"
         found = session.sql(
             f"FROM kept WITH ('captures' = '{tmp_path}/ring', 'table' = 'errors') |> "
             "AGGREGATE count(*)"
@@ -42,8 +49,15 @@ def test_tables_of_sql_comments_modes_and_filters(spark: "SparkSession", tmp_pat
         assert comment == next(
             one.meaning for one in TABLES["errors"].columns if one.name == "is_retriable"
         )
+        session.sql("CREATE TABLE other USING kdissect OPTIONS (table 'connections')")
+        assert (
+            columns_of(session, "other")[:2]
+            == [column.name for column in TABLES["connections"].columns][:2]
+        )
     finally:
         session.sql("DROP TABLE kept")
+        session.sql("DROP TABLE IF EXISTS other")
+    assert not session.catalog.tableExists("kept")
     (tmp_path / "ring" / "broken.pcap").write_bytes(b"no capture")
     reader = session.read.format("kdissect")
     source = str(tmp_path / "ring")
@@ -59,11 +73,12 @@ def test_tables_of_sql_comments_modes_and_filters(spark: "SparkSession", tmp_pat
     assert "broken.pcap" in bad["_corrupt_capture"]
     assert len(rows) == len(expected) + 1
     # A filter that the source has taken is in no plan of Spark's, and the rows are the same.
-    for table, condition in (("exchanges", "api = 'Fetch' AND latency_ns > 1000000"),):
-        plain = reader.option("table", table).load(source).where(condition)
-        pushing = session.read.format("kdissect").option("table", table)
-        pushed = pushing.option("pushFilters", "true").load(source).where(condition)
-        plans = [one._jdf.queryExecution().executedPlan().toString() for one in (plain, pushed)]
-        assert ["1000000" in plan.partition("BatchScan")[0] for plan in plans] == [True, False]
-        assert sorted(plain.collect(), key=str) == sorted(pushed.collect(), key=str)
-        assert plain.count() > 0
+    source_of = session.read.format("kdissect").option("table", "exchanges")
+    found, plans = [], []
+    for is_pushed in ("false", "true"):
+        session.conf.set("spark.sql.python.filterPushdown.enabled", is_pushed)
+        frame = source_of.load(source).where("api = 'Fetch' AND latency_ns > 1000000")
+        plans.append(frame._jdf.queryExecution().executedPlan().toString())
+        found.append(sorted(frame.collect(), key=str))
+    assert ["1000000" in plan.partition("BatchScan")[0] for plan in plans] == [True, False]
+    assert found[0] == found[1] != []

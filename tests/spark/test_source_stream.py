@@ -186,3 +186,30 @@ def test_stream_requires_a_state_directory(tmp_path: Path) -> None:
     source = KdissectDataSource({"path": str(tmp_path)})
     with pytest.raises(KdissectError, match=r"option\('state', DIRECTORY\)"):
         source.streamReader(source.schema())
+
+
+def test_spark_is_told_how_far_the_stream_could_be(tmp_path: Path) -> None:
+    rotate(MANY, tmp_path / "ring", 3, seed=35)
+    query = Query(tmp_path, maxFilesPerTrigger="1")
+    (chain,) = query.reader.reportLatestOffset()["taps"]
+    for number in (1, 2, 3):
+        assert query.step()
+        told = query.reader.reportLatestOffset()
+        assert told["taps"][chain]["captures"] == 3
+        assert query.offsets[-1]["taps"][chain]["captures"] == number
+        assert json.loads(json.dumps(told)) == told
+
+
+def test_a_tap_with_many_files_does_not_hold_the_others(tmp_path: Path) -> None:
+    rotate(MANY, tmp_path / "ring" / "slow", 9, seed=35)
+    query = Query(tmp_path, path=str(tmp_path / "ring" / "*"), maxFilesPerTrigger="2")
+    assert query.step()
+    for name in ("a", "b", "c"):
+        rotate(MANY, tmp_path / "ring" / name, 1, seed=36)
+        assert query.step()
+        files = {
+            Path(path).parent.name: len(tap["files"])
+            for tap in query.offsets[-1]["taps"].values()
+            for path in tap["files"][:1]
+        }
+        assert files == {name: 1, "slow": 1}
