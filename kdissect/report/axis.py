@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from kdissect.analysis.summary.summary import Summary
 from kdissect.tables.matrices import Ints
 
 MOST_BINS: Final = 600
@@ -69,3 +70,8 @@ def latency_bins(durations: Ints) -> Ints:
 def _widths(span_ns: int, most: int) -> list[int]:
     days = WIDTHS_MS[-1] * MS
     return [width * MS for width in WIDTHS_MS] + [days * (span_ns // (days * most) + 2)]
+
+
+def span(summary: Summary) -> tuple[int, int]:
+    """The first and last time of a page, in ns since 1970."""
+    return summary.totals.first_time_ns or 0, summary.totals.last_time_ns or 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.analysis.summary.counters import ExchangeColumns
 from kdissect.analysis.summary.summary import Summary
-from kdissect.report.axis import MS, Axis, axis_of
+from kdissect.report.axis import MS, Axis, axis_of, span
 from kdissect.report.columns import CLIENTS, ENDS, KEPT, TOPICS
 from kdissect.report.connections import SHOWN, TEXTS, Connections
 from kdissect.report.edges import Groups, Pairs
@@ -144,11 +144,6 @@ class Scan:
             names, brokers[places], self.topics.names, topics,
             *(measure[places] for measure in measures),
         )  # fmt: skip
-
-
-def span(summary: Summary) -> tuple[int, int]:
-    """The first and last time of a page, in ns since 1970."""
-    return summary.totals.first_time_ns or 0, summary.totals.last_time_ns or 0
 
 
 def page_data(

@@ -13,12 +13,10 @@ from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputExists, cannot_write
 from kdissect.pipeline import Options
-from kdissect.report.axis import axis_of
-from kdissect.report.build import page_data, span
+from kdissect.report.axis import Axis, axis_of, span
 from kdissect.report.columns import KEPT
-from kdissect.report.document import page
-from kdissect.report.happenings import Happenings
 from kdissect.report.sequences import Asked
+from kdissect.rules.context import Context
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
 from kdissect.tables.pseudonyms import Pseudonyms
@@ -26,6 +24,7 @@ from kdissect.tables.unused_memory import trim
 
 if TYPE_CHECKING:
     from kdissect.dataset.days import Day, DayRun
+    from kdissect.report.happenings import Happenings
 
 NOTHING: Final = Asked()
 ANONYMOUS: Final = "capture"  # in place of names of files
@@ -65,6 +64,8 @@ def make_report(
     `options` are those of `gather`; `more` is added to the page's data.
     """
     found = gather(source, **options)
+    from kdissect.report.document import page
+
     html = page(found.title, {**found.content, **(more or {})})
     return Report(html, found.summary, found.findings)
 
@@ -99,13 +100,22 @@ def gather(
         summary = kept.summary(asdict(run.balance))
         del run  # the engine needs the room
         axis = axis_of(*span(summary))
-        found, happened = kept.for_pages(summary, lambda seen: Happenings(seen, axis), asks_all)
+        found, happened = kept.for_pages(summary, lambda seen: happenings(seen, axis), asks_all)
         trim()  # columns of queries
+        from kdissect.report.build import page_data  # after the pass and the queries: 0.5 MB
+
         document = summary_data(summary, found, files, words)
         content = page_data(kept.kept, summary, found, document, happened, sequences)
         if kept.trouble:
             content["folded"].append(f"plots and exchanges are not complete: {kept.trouble}")
     return Gathered(title, content, summary, found)
+
+
+def happenings(seen: Context, axis: Axis) -> "Happenings":
+    """What a page draws of the evidence; loaded after the pass, which needs the room."""
+    from kdissect.report.happenings import Happenings
+
+    return Happenings(seen, axis)
 
 
 def day_run(day: "Day", options: Options) -> "DayRun":

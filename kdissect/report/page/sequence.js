@@ -24,26 +24,35 @@ function since(ms) {
   return `+${ms.toFixed(ms < 1000 ? 2 : 0)} ms`;
 }
 
-/** @param {any} of @param {Message[]} messages */
-function sequenceOption(of, messages) {
+/** @param {Message} one @param {any} api the places of its ends, and its row */
+function arrow(one, api) {
+  const [[from, y], [to]] = [api.coord([api.value(0), api.value(2)]), api.coord([api.value(1), api.value(2)])];
+  const tint = one.error ? seriesColour("errors") : one.main ? seriesColour("p99") : seriesColour("requests");
+  const back = to > from ? -9 : 9;
+  return { type: "group", children: [
+    { type: "line", shape: { x1: from, y1: y, x2: to, y2: y }, style: { stroke: tint, lineWidth: one.main ? 2.6 : 1.2 } },
+    { type: "polygon", shape: { points: [[to, y], [to + back, y - 4], [to + back, y + 4]] }, style: { fill: tint } },
+    { type: "text", style: { text: one.text, x: (from + to) / 2, y: y - 4, align: "center", verticalAlign: "bottom", fill: colour("ink"), fontSize: 10.5 } },
+  ] };
+}
+
+/** @param {any} of @param {Message[]} messages @param {number} width */
+function sequenceOption(of, messages, width) {
   const names = [...new Set(messages.flatMap((one) => [one.from, one.to]))];
   const brokers = new Set(of.exchanges.map((/** @type {any} */ one) => one.broker));
   names.sort((one, other) => Number(brokers.has(one)) - Number(brokers.has(other)));
   const look = axisLook();
   const first = messages[0].at;
+  const room = (width - 180) / Math.max(names.length - 1, 1);
   return {
     ...common(),
     grid: { left: 110, right: 70, top: 40, bottom: 14 },
     tooltip: { ...common().tooltip, formatter: (/** @type {any} */ item) => (item.data.message ? `${clock(item.data.message.at)}\n${item.data.message.from} → ${item.data.message.to}\n${item.data.message.text}` : "") },
-    xAxis: { ...look, type: "category", position: "top", data: names, splitLine: { show: true, lineStyle: { color: colour("quiet"), opacity: 0.5 } }, axisTick: { show: false }, boundaryGap: false, axisLabel: { color: colour("ink"), fontWeight: 600, interval: 0, width: 130, overflow: "truncate" } },
+    xAxis: { ...look, type: "category", position: "top", data: names, splitLine: { show: true, lineStyle: { color: colour("quiet"), opacity: 0.5 } }, axisTick: { show: false }, boundaryGap: false, axisLabel: { color: colour("ink"), fontWeight: 600, interval: 0, width: Math.min(130, Math.max(room - 8, 20)), overflow: "truncate" } },
     yAxis: { ...look, type: "category", inverse: true, data: messages.map((one) => since(one.at - first)), splitLine: { show: false } },
     series: [{
-      type: "lines", coordinateSystem: "cartesian2d", symbol: ["none", "arrow"], symbolSize: 8,
-      data: messages.map((one, place) => ({
-        coords: [[names.indexOf(one.from), place], [names.indexOf(one.to), place]], message: one,
-        lineStyle: { width: one.main ? 2.6 : 1.2, opacity: 1, curveness: 0, color: one.error ? seriesColour("errors") : one.main ? seriesColour("p99") : seriesColour("requests") },
-        label: { show: true, position: "middle", formatter: () => one.text, color: colour("ink"), fontSize: 10.5, distance: 3 },
-      })),
+      type: "custom", name: "messages", renderItem: (/** @type {any} */ params, /** @type {any} */ api) => arrow(messages[params.dataIndex], api), encode: { x: [0, 1], y: 2 },
+      data: messages.map((one, place) => ({ value: [names.indexOf(one.from), names.indexOf(one.to), place], message: one })),
     }],
   };
 }
@@ -72,7 +81,7 @@ function sequenceElement(of, place, title, text) {
     element("details", { class: "meanings" }, element("summary", {}, "The messages as a list"), list),
   );
   const chart = plotIn(canvas, () => {});
-  const draw = () => chart.setOption(sequenceOption(of, messages), { replaceMerge: ["series"] });
+  const draw = () => chart.setOption(sequenceOption(of, messages, chart.getWidth()), { replaceMerge: ["series"] });
   drawings.push(draw);
   draw();
   return () => {
