@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kdissect.text.escape import escaped, is_harmful
+from tests.report.keyboard import FOCUSED, STOPS, faults
 from tests.report.pages import HOSTILE, QUICKSTART, findings_of, hostile_capture, written
 from tests.report.test_browser import OF_PLOT
 from tests.report.test_numbers import CAPTURES, data_of
@@ -23,6 +24,7 @@ from tests.report.test_numbers import CAPTURES, data_of
 # The driver leaves the sockets open by which it waited for the browser.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PROGRAMS = ("firefox-esr", "firefox")
+TAB, ENTER = "\ue004", "\ue007"  # WebDriver's names of keys
 MISSING = "needs Firefox: apt-get install firefox-esr"
 # Script errors and what the policy blocked; all other messages are about the browser.
 SAID = """return Services.console.getMessageArray()
@@ -66,6 +68,10 @@ class Firefox:
     def click_all(self, selector: str) -> None:
         for element in self.driver.find_elements("css selector", selector):
             element.click()
+
+    def press(self, key: str) -> None:
+        """Press a key where the focus is."""
+        self.driver.actions.sequence("key", "keyboard").key_down(key).key_up(key).perform()
 
     def said(self) -> list[str]:
         with self.driver.using_context("chrome"):
@@ -178,3 +184,25 @@ def test_a_page_in_firefox_may_request_nothing(tmp_path: Path, firefox: Firefox)
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert len(firefox.said()) == 2  # the policy refused both, which this oracle sees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 500])
+def test_tab_in_firefox_reaches_every_control_and_shows_where_it_is(
+    width: int, tmp_path: Path, firefox: Firefox
+) -> None:
+    firefox.open(written(QUICKSTART, tmp_path), width)
+    card = "document.querySelector('.card h3 button')"
+    firefox.value(f"{card}.focus()")
+    for key, expanded in ((ENTER, "true"), (" ", "false")):
+        firefox.press(key)
+        assert firefox.value(f"{card}.getAttribute('aria-expanded')") == expanded
+    number = firefox.value(STOPS)
+    firefox.value("document.querySelector('.skip').focus()")
+    seen = []
+    for _ in range(number):
+        seen.append(firefox.value(FOCUSED))
+        firefox.press(TAB)
+    found = faults([*seen, firefox.value(FOCUSED)], number)
+    assert found[:5] == []
+    assert firefox.said() == []

@@ -115,3 +115,4 @@ startTables();
 byId("folded").append(...data.folded.map((/** @type {string} */ one) => element("li", {}, one)));
 startTheme();
 startPrinting();
+startFocus();

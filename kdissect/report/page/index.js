@@ -67,3 +67,4 @@ startCalendar();
 byId("folded").append(...data.folded.map((/** @type {string} */ one) => element("li", {}, one)));
 startTheme();
 startPrinting();
+startFocus();

@@ -54,4 +54,5 @@ if (data.alone) startAlone();
 else startAll();
 startTheme();
 startPrinting();
+startFocus();
 startRenewing();

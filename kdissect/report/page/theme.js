@@ -95,3 +95,11 @@ function startPrinting() {
   });
   addEventListener("afterprint", () => redraw(wasDark, "auto"));
 }
+
+/** What Tab reaches is whole in its place, with the line around it: browsers leave parts outside. */
+function startFocus() {
+  addEventListener("focusin", ({ target }) => {
+    const one = /** @type {HTMLElement} */ (target);
+    if (one.matches("a:focus-visible, button:focus-visible")) one.scrollIntoView({ block: "nearest", inline: "nearest" });
+  });
+}
