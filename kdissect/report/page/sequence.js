@@ -32,7 +32,7 @@ function arrow(one, api) {
   return { type: "group", children: [
     { type: "line", shape: { x1: from, y1: y, x2: to, y2: y }, style: { stroke: tint, lineWidth: one.main ? 2.6 : 1.2 } },
     { type: "polygon", shape: { points: [[to, y], [to + back, y - 4], [to + back, y + 4]] }, style: { fill: tint } },
-    { type: "text", style: { text: one.text, x: (from + to) / 2, y: y - 4, align: "center", verticalAlign: "bottom", fill: colour("ink"), fontSize: 10.5 } },
+    { type: "text", style: { text: one.text, x: (from + to) / 2, y: y - 4, align: "center", verticalAlign: "bottom", fill: colour("ink"), backgroundColor: colour("panel"), padding: [0, 3], fontSize: 10.5 } },
   ] };
 }
 
