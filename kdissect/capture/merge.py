@@ -13,6 +13,16 @@ def count_until(packets: list[Packet], start: i64, time_ns: i64) -> i64:
     return start
 
 
+def count_within(packets: list[Packet], start: i64, count: i64, size: i64) -> i64:
+    """Index behind at most `count` packets from `start` on: those until they have `size` bytes."""
+    end: i64 = min(len(packets), start + count)
+    while start < end and size > 0:
+        packet = packets[start]
+        size -= packet.end - packet.start
+        start += 1
+    return start
+
+
 def number_packets(packets: list[Packet], ordinal: i64) -> None:
     """Number the packets consecutively, starting at `ordinal`."""
     for packet in packets:

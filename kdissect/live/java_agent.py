@@ -45,8 +45,9 @@ class Jvm(NamedTuple):
             raise InvalidArgument(f"process {pid} is {program}, no JVM")
         if is_elsewhere:
             raise KdissectError(
-                f"process {pid} has other files than this process, as in a container: run this"
-                " there, where the agent and the key log have the same names for both"
+                f"process {pid} has other files than this process, as in a container or a unit"
+                f" with PrivateTmp: run this there (nsenter --mount --target {pid} kdissect …),"
+                " where the agent and the key log have the same names for both"
             )
         return cls(pid, found.st_uid, found.st_gid, title_of(words), program)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from kdissect.capture.merge import count_until
+from kdissect.capture.merge import count_until, count_within
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
 from kdissect.live.encryption import EncryptionPoll
@@ -384,12 +384,7 @@ def _collected(failures: list[BaseException]) -> Iterator[None]:
 
 def first_part(packets: list[Packet], at: int) -> list[Packet]:
     """Packets from `at` on to feed at once: at least one, at most FED_AT_ONCE."""
-    size = 0
-    end = at
-    while end < len(packets) and end - at < FED_AT_ONCE and size < FED_BYTES:
-        size += packets[end].end - packets[end].start
-        end += 1
-    return packets[at:end]
+    return packets[at : count_within(packets, at, FED_AT_ONCE, FED_BYTES)]
 
 
 def memory_bytes() -> int:

@@ -5,11 +5,14 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kdissect.errors import KdissectError
+from kdissect.live.java_agent import Jvm
 from tests.tls.test_key_log_writers import Listener
 
 SOURCE = Path(__file__).parents[1] / "tls" / "LoggedClient.java"
@@ -92,6 +95,12 @@ def words_of(path: Path) -> set[str]:
     return {line.replace("Master-Key:", " ").split()[-1].lower() for line in lines}
 
 
+def logged(path: Path) -> set[str]:
+    """Secrets of the server; its one more of TLS 1.3, the exporter's, decrypts nothing."""
+    lines = path.read_text().splitlines()
+    return {line.split()[-1] for line in lines if not line.startswith(("#", "EXPORTER"))}
+
+
 @needs_java
 @pytest.mark.slow
 def test_the_secrets_of_a_running_jvm_are_those_of_the_server(
@@ -108,14 +117,9 @@ def test_the_secrets_of_a_running_jvm_are_those_of_the_server(
     assert log.read_text() == ""
     for protocol in ("TLSv1.3", "TLSv1.2", "TLSv1.3"):
         client.connect(port, protocol)
-    found = words_of(log)
-    # The server has one more of TLS 1.3, the exporter's, which decrypts nothing.
-    served = [
-        line.split()
-        for line in (tmp_path / "of-the-server").read_text().splitlines()
-        if not line.startswith(("#", "EXPORTER"))
-    ]
-    assert found == {line[-1] for line in served} - before
+    deadline = time.monotonic() + TIMEOUT_S
+    while (found := words_of(log)) != (served := logged(tmp_path / "of-the-server") - before):
+        assert time.monotonic() < deadline, (found, served)  # each writes when it gets to it
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert not any(secret in done.stderr for secret in found)
     again = tls_keys("--java", client.process.pid, "--agent", jar, "-o", log, "--yes")
@@ -149,3 +153,25 @@ def test_other_processes_are_no_jvms(tmp_path: Path) -> None:
     done = tls_keys("--pid", 4_000_000, "--agent", jar, "-o", tmp_path / "keys", "--yes")
     assert (done.returncode, "there is no process 4000000" in done.stderr) == (2, True)
     assert not (tmp_path / "keys").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a mount namespace")
+def test_a_jvm_with_other_files_is_an_error_that_says_the_way_in(tmp_path: Path) -> None:
+    """As that of a unit with PrivateTmp: `keys` would be another file for it."""
+    program = tmp_path / "java"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen(["unshare", "--mount", program, str(TIMEOUT_S)]) as process:
+        try:
+            await_program(process.pid)
+            with pytest.raises(KdissectError, match=f"nsenter --mount --target {process.pid} "):
+                Jvm.of(process.pid)
+        finally:
+            process.kill()
+
+
+def await_program(pid: int) -> None:
+    """Wait until a process has become `java`."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while Path(f"/proc/{pid}/exe").readlink().name != "java":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
