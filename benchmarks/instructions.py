@@ -3,7 +3,7 @@
     python -m benchmarks.instructions (--check | --accept) [--compiled DIR]
 
 Captures are made of one that is in the tree. Each path is dissected with few and with many
-exchanges on the same connections, and the difference is what counts: per packet (bulk), per
+exchanges on the same connections, and the difference is what counts: per packet (bulk, live), per
 exchange (small), per record (records). Start-up and what a connection costs fall out. kdissect must
 be compiled; `--check` fails when a path needs over `TOLERANCE` more instructions than
 benchmarks/instructions.json says. Counts are of one Python, compiler and Arrow: where those differ
@@ -41,6 +41,7 @@ class HotPath(NamedTuple):
     options: tuple[str, ...]  # of benchmarks.generate
     tables: str
     exchanges: tuple[int, int]  # of each connection: few, many
+    is_live: bool = False  # `kdissect live`, with all its threads and files, instead of `dissect`
 
 
 CONNECTIONS = 8
@@ -60,17 +61,32 @@ PATHS = (
         (50, 1000),
     ),
     HotPath("records", "record", ("--apis", "Produce,Fetch"), "records", (50, 500)),
+    HotPath(
+        "live",
+        "packet",
+        # All in less than a second of the capture, so that it counts no ticks.
+        ("--apis", "Produce,Fetch,Heartbeat,OffsetCommit,Metadata", "--longest-pause", "2000"),
+        "",
+        (100, 2100),
+        is_live=True,
+    ),
 )
 
 
-def counted(capture: Path, tables: str, compiled: str) -> tuple[int, dict[str, int]]:
+def words(path: HotPath, capture: Path, tables: Path) -> list[str]:
+    """Command line of kdissect."""
+    if path.is_live:
+        return ["live", str(capture), "-o", str(tables)]
+    return ["dissect", str(capture), "-o", str(tables), "--tables", path.tables, "--jobs", "1"]
+
+
+def counted(capture: Path, path: HotPath, compiled: str) -> tuple[int, dict[str, int]]:
     """Instructions of one dissection, and the rows of the tables it wrote."""
     # The same each time: no random hashes, one thread of Arrow.
     surroundings = timing.environment(compiled) | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}/callgrind"]
-        command += [*timing.KDISSECT, "dissect", str(capture)]
-        command += ["-o", f"{out}/tables", "--tables", tables, "--jobs", "1"]
+        command += [*timing.KDISSECT, *words(path, capture, Path(out, "tables"))]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, env=surroundings, cwd=out
         )
@@ -95,7 +111,7 @@ def per_unit(path: HotPath, compiled: str) -> float:
         for each in path.exchanges:
             size = ("--connections", str(CONNECTIONS), "--exchanges-each", str(each))
             capture = made(Path(directory, f"{each}.pcap"), SEED, (*path.options, *size))
-            count, rows = counted(capture, path.tables, compiled)
+            count, rows = counted(capture, path, compiled)
             instructions.append(count)
             units.append(packet_count(capture) if path.unit == "packet" else rows[f"{path.unit}s"])
     return (instructions[1] - instructions[0]) / (units[1] - units[0])
