@@ -20,7 +20,7 @@ from kdissect.protocol.notation import load_file
 from kdissect.protocol.readers import Reader
 from kdissect.protocol.specs import Definition, MessageSpec
 from kdissect.protocol.structures import StructReader
-from kdissect.protocol.unexpected_nulls import Required, null_places, required_of
+from kdissect.protocol.unexpected_nulls import Required, has_null, null_places, required_of
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
@@ -111,7 +111,7 @@ def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) ->
                 values = read_whole(layout.reader, data, offset)
         except DecodeError:
             continue
-        if not layout.required.has_null(values):
+        if not has_null(layout.required, values):
             return (layout,)
     return layouts
 
@@ -123,7 +123,7 @@ def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
     the places of nulls that the layout does not allow.
     """
     notes: Body = {"layout_of": layout.releases} if layout.releases else {}
-    if layout.required.has_null(values):
+    if has_null(layout.required, values):
         spec, version = layout.spec, layout.version
         is_flexible = version in spec.flexible
         notes[UNEXPECTED_NULLS] = null_places(spec.fields, version, is_flexible, data, offset)

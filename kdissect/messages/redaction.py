@@ -13,7 +13,6 @@ tags have no content.
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -63,15 +62,24 @@ def redacted(
     return safe
 
 
-@contextmanager
-def withholding(message: str | int, side: str) -> Iterator[None]:
-    """Remove the bytes from a DecodeError if they may include credentials or payload."""
-    try:
-        yield
-    except DecodeError as error:
-        if has_secrets(message, side):
+class Withholding:
+    """Removes the bytes from a DecodeError raised inside its `with`, see `withholding`."""
+
+    def __init__(self, message: str | int, side: str) -> None:
+        self._message = message
+        self._side = side
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: object, _place: object) -> None:
+        if isinstance(error, DecodeError) and has_secrets(self._message, self._side):
             error.withhold()
-        raise
+
+
+def withholding(message: str | int, side: str) -> Withholding:
+    """Remove the bytes from a DecodeError if they may include credentials or payload."""
+    return Withholding(message, side)
 
 
 def has_secrets(message: str | int, side: str) -> bool:

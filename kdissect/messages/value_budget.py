@@ -5,49 +5,64 @@ open budget of their thread; without one, nothing is limited.
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
 from kdissect.protocol.readers import NO_LIMIT, ValueBudget
 
 LEFT_OUT: Final = "left_out"
+_open = threading.local()
 
 
-class _Open(threading.local):
-    value_budget: ValueBudget | None = None
+class Spending:
+    """The open budget of this thread inside its `with`; a generator would cost three calls more."""
+
+    def __init__(self, limit: int) -> None:
+        self.value_budget = ValueBudget(min(limit, NO_LIMIT))
+        self._before: ValueBudget | None = None
+
+    def __enter__(self) -> ValueBudget:
+        self._before = getattr(_open, "value_budget", None)
+        _open.value_budget = self.value_budget
+        return self.value_budget
+
+    def __exit__(self, *_: object) -> None:
+        _open.value_budget = self._before
 
 
-_open = _Open()
+class TakenBack:
+    """Refunds the bytes taken inside its `with` if that raises."""
+
+    def __init__(self) -> None:
+        self._value_budget = current()
+        self._left = int(self._value_budget.left)
+        self._left_out = int(self._value_budget.left_out)
+        self._path = self._value_budget.path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._value_budget.left = self._left
+            self._value_budget.left_out = self._left_out
+            self._value_budget.path = self._path
 
 
-@contextmanager
-def spending(limit: int) -> Iterator[ValueBudget]:
+def spending(limit: int) -> Spending:
     """Open a budget of `limit` bytes for decoding in this thread; one at a time."""
-    before = _open.value_budget
-    value_budget = _open.value_budget = ValueBudget(min(limit, NO_LIMIT))
-    try:
-        yield value_budget
-    finally:
-        _open.value_budget = before
+    return Spending(limit)
+
+
+def taken_back() -> TakenBack:
+    """Refund the bytes taken inside if a DecodeError, or any other exception, is raised."""
+    return TakenBack()
 
 
 def current() -> ValueBudget:
     """The open budget, else one without limit."""
-    return _open.value_budget or ValueBudget()
-
-
-@contextmanager
-def taken_back() -> Iterator[None]:
-    """Refund the bytes taken inside if a DecodeError, or any other exception, is raised."""
-    value_budget = current()
-    before = int(value_budget.left), int(value_budget.left_out), value_budget.path
-    try:
-        yield
-    except BaseException:
-        value_budget.left, value_budget.left_out, value_budget.path = before
-        raise
+    value_budget: ValueBudget | None = getattr(_open, "value_budget", None)
+    return value_budget if value_budget is not None else ValueBudget()
 
 
 def charge(data: bytes, ratio: int) -> None:

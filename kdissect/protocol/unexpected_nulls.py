@@ -1,6 +1,6 @@
 """Nulls in non-nullable fields: written by old clients, accepted by decoders, found here.
 
-`Required` checks decoded values, which is cheap and mostly sufficient; `null_places` walks the
+`has_null` checks decoded values, which is cheap and mostly sufficient; `null_places` walks the
 bytes again for paths and offsets, only if there is a null.
 """
 
@@ -27,20 +27,24 @@ class Required(NamedTuple):
     arrays: tuple[str, ...]
     structs: tuple[tuple[str, "Required"], ...]
 
-    def has_null(self, values: dict[str, Any]) -> bool:
-        """Return whether the decoded struct `values` has a null in a non-nullable place."""
-        for name in self.fields:
-            if values.get(name, 0) is None:
-                return True
-        for name in self.arrays:
-            if None in (values.get(name) or ()):
-                return True
-        for name, inner in self.structs:
-            value = values.get(name)
-            for item in value if isinstance(value, list) else (value,):
-                if item is not None and inner.has_null(item):
+
+def has_null(required: Required, values: dict[str, Any]) -> bool:
+    """Return whether the decoded struct `values` has a null in a non-nullable place."""
+    for name in required.fields:
+        if values.get(name, 0) is None:
+            return True
+    for name in required.arrays:
+        if None in (values.get(name) or ()):
+            return True
+    for name, inner in required.structs:
+        value = values.get(name)
+        if isinstance(value, list):
+            for item in value:
+                if item is not None and has_null(inner, item):
                     return True
-        return False
+        elif value is not None and has_null(inner, value):
+            return True
+    return False
 
 
 def required_of(fields: tuple[FieldSpec, ...], version: int) -> Required:

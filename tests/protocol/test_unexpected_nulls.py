@@ -16,7 +16,7 @@ from kdissect.messages.layout_choice import body_readers
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.specs import MessageSpec
-from kdissect.protocol.unexpected_nulls import PLACES_LIMIT, null_places, required_of
+from kdissect.protocol.unexpected_nulls import PLACES_LIMIT, has_null, null_places, required_of
 from tests.protocol.layouts import int32, layout, length16
 
 CAPTURES = sorted((Path(__file__).parents[2] / "captures").rglob("*.pcap*"))
@@ -28,7 +28,7 @@ def places(spec: MessageSpec, data: bytes) -> list[tuple[str, int]]:
     assert end == len(data)
     assert isinstance(values, dict)
     found = null_places(spec.fields, 0, 0 in spec.flexible, data, 0)
-    assert required_of(spec.fields, 0).has_null(values) == bool(found)
+    assert has_null(required_of(spec.fields, 0), values) == bool(found)
     return [(place["path"], place["offset"]) for place in found]
 
 
@@ -100,7 +100,7 @@ def test_both_ways_to_look_agree_on_any_bytes(
             values, end = each.reader.read(data, 0)
             assert isinstance(values, dict)
             found = null_places(each.spec.fields, version, version in each.spec.flexible, data, 0)
-            assert each.required.has_null(values) == bool(found)
+            assert has_null(each.required, values) == bool(found)
             assert all(0 <= place["offset"] < end for place in found)
 
 
