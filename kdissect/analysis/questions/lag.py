@@ -78,7 +78,7 @@ def observed(tables: Tables, window: int) -> "ir.Table":
 
     of_groups = commits(tables).union(positions(tables))
     of_groups = of_groups.filter(of_groups.group_id.notnull(), of_groups.topic.notnull())
-    ends = partition_ends(tables)
+    ends = last_ends(partition_ends(tables), window)
     groups = of_groups.select(*ROW).distinct()
     of_ends = groups.inner_join(ends, PARTITION).select(
         *ROW, "at_ns", "end_offset", "end_by",
@@ -98,6 +98,14 @@ def observed(tables: Tables, window: int) -> "ir.Table":
         delivered_offset=rows.delivered_offset.argmax(rows.at_ns, where=is_fetch),
         held_back=rows.held_back.argmax(rows.at_ns, where=is_held),
         client_id=rows.client_id.argmax(rows.at_ns, where=is_client),
+    )
+
+
+def last_ends(ends: "ir.Table", window: int) -> "ir.Table":
+    """The last end of each partition in each window: groups are joined with these, not with all."""
+    rows = ends.mutate(window=window_of(ends.at_ns, window))
+    return rows.group_by([*PARTITION, "end_by", "window"]).aggregate(
+        at_ns=rows.at_ns.max(), end_offset=rows.end_offset.max()
     )
 
 

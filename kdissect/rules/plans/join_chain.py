@@ -1,5 +1,6 @@
 """Chains of joins."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,16 @@ from kdissect.rules.plans.values import Context, Reads, Values, no_reduction, re
 class Chain:
     """A chain of joins: for each row, the row of each relation in it, -1 for none."""
 
-    def __init__(self, plan: Context, first: int, count: int, reads: Reads | None = None) -> None:
+    def __init__(
+        self,
+        plan: Context,
+        first: int,
+        count: int,
+        reads: Reads | None = None,
+        whole: dict[tuple[int, str], Column] | None = None,
+    ) -> None:
         self.plan = plan
+        self.whole = whole  # columns that were read already, by relation and name
         self.reads = reads
         self.count = count
         self.rows: dict[int, Array | None] = {first: None}  # None: all, in order
@@ -29,9 +38,16 @@ class Chain:
         return self.made[number]
 
     def _field(self, relation: int, name: str) -> Column:
-        column = self.plan.relation(relation).column(name)
+        column = self._column(relation, name)
         rows = self.rows[relation]
         return column if rows is None else column.take_or_null(rows)
+
+    def _column(self, relation: int, name: str) -> Column:
+        if self.whole is None:
+            return self.plan.relation(relation).column(name)
+        if (relation, name) not in self.whole:
+            self.whole[relation, name] = self.plan.relation(relation).column(name)
+        return self.whole[relation, name]
 
     def join(self, how: str, table: Any, predicates: Any) -> None:
         """Join a relation."""
@@ -45,10 +61,11 @@ class Chain:
             found = joins.has_match(left, right, nulls, self.count, count)
             self._keep(np.flatnonzero(found if how == "semi" else ~found))
             return
-        left_rows, right_rows = joins.pairs(left, right, nulls, self.count, count)
+        most = joins.BLOCK if others else joins.ALL
+        blocks = joins.pairs(left, right, nulls, self.count, count, most)
         if others:
-            kept = self._matching(number, left_rows, right_rows, others)
-            left_rows, right_rows = left_rows[kept], right_rows[kept]
+            blocks = self._matching(number, blocks, others)
+        left_rows, right_rows = (np.concatenate(places) for places in zip(*blocks, strict=True))
         if how == "left":
             left_rows, right_rows = joins.with_unmatched(left_rows, right_rows, self.count)
         elif how not in ("inner", "cross"):
@@ -83,15 +100,19 @@ class Chain:
             equal.append((self.value(left), column, name == "IdenticalTo"))
         return equal, others
 
-    def _matching(self, number: int, left: Array, right: Array, predicates: Any) -> Array:
-        """The mask of pairs for which the other predicates hold."""
-        pairs = Chain(self.plan, number, len(left))
-        pairs.rows = {
-            relation: left if places is None else places[left]
-            for relation, places in self.rows.items()
-        }
-        pairs.rows[number] = right
-        kept = np.ones(len(left), bool)
-        for predicate in predicates:
-            kept &= scalars.flags(pairs.value(predicate))
-        return np.flatnonzero(kept)
+    def _matching(
+        self, number: int, blocks: Iterable[tuple[Array, Array]], predicates: Any
+    ) -> Iterator[tuple[Array, Array]]:
+        """The pairs for which the other predicates hold."""
+        whole: dict[tuple[int, str], Column] = {}
+        for left, right in blocks:
+            pairs = Chain(self.plan, number, len(left), whole=whole)
+            pairs.rows = {
+                relation: left if places is None else places[left]
+                for relation, places in self.rows.items()
+            }
+            pairs.rows[number] = right
+            kept = np.ones(len(left), bool)
+            for predicate in predicates:
+                kept &= scalars.flags(pairs.value(predicate))
+            yield left[kept], right[kept]

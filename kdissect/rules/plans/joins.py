@@ -1,19 +1,25 @@
 """Pairs of rows of two relations with equal keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
 from kdissect.rules.plans.columns import Array, Column, Flags, combined, unified
 
+# Pairs of which other predicates are computed at once: some 100 bytes each.
+BLOCK: Final = 250_000
+ALL: Final = 1 << 62
+
 
 def pairs(
     left: Sequence[Column], right: Sequence[Column], nulls_match: Sequence[bool],
-    left_count: int, right_count: int,
-) -> tuple[Array, Array]:  # fmt: skip
+    left_count: int, right_count: int, most: int = ALL,
+) -> Iterator[tuple[Array, Array]]:  # fmt: skip
     """Places of rows on both sides whose keys are equal, in the order of the left ones.
 
-    Without keys, each with each. `nulls_match` says of each key whether nulls are equal.
+    About `most` at a time, at least once. Without keys, each with each. `nulls_match` says of each
+    key whether nulls are equal.
     """
     codes, size, usable = _codes(left, right, nulls_match, left_count, right_count)
     left_rows = np.flatnonzero(usable[:left_count])
@@ -21,15 +27,29 @@ def pairs(
     left_codes, right_codes = codes[:left_count][left_rows], codes[left_count:][right_rows]
     sizes = np.bincount(right_codes, minlength=size)
     if sizes.max(initial=0) <= 1:
-        return _unique_pairs(left_rows, left_codes, right_rows, right_codes, size)
-    order = np.argsort(right_codes, kind="stable")
-    right_rows = right_rows[order]
-    starts = np.cumsum(sizes) - sizes
+        yield _unique_pairs(left_rows, left_codes, right_rows, right_codes, size)
+        return
+    right_rows = right_rows[np.argsort(right_codes, kind="stable")]
+    starts = (np.cumsum(sizes) - sizes)[left_codes]
     matches = sizes[left_codes]
-    found_left = np.repeat(left_rows, matches)
-    first = np.cumsum(matches) - matches
-    within = np.arange(len(found_left)) - np.repeat(first, matches)
-    return found_left, right_rows[np.repeat(starts[left_codes], matches) + within]
+    for block in _blocks(matches, most):
+        count = matches[block]
+        first = np.cumsum(count) - count
+        right_places = np.repeat(starts[block] - first, count)
+        right_places += np.arange(len(right_places))
+        yield np.repeat(left_rows[block], count), right_rows[right_places]
+
+
+def _blocks(sizes: Array, most: int) -> Iterator[slice]:
+    """Consecutive rows whose sizes add up to `most`, or one that is larger; at least one slice."""
+    ends = np.cumsum(sizes)
+    first, done = 0, 0
+    while True:
+        last = max(first + 1, int(np.searchsorted(ends, done + most, side="right")))
+        yield slice(first, last)
+        if last >= len(ends):
+            return
+        first, done = last, int(ends[last - 1])
 
 
 def _unique_pairs(
