@@ -93,6 +93,15 @@ def test_each_kind_of_button_works_by_either_key(key: str, page_path: Path, open
     assert range_of(page)[0] < zoomed[0] < zoomed[1] < range_of(page)[1]
     press("#zoom button:nth-child(1)")
     assert range_of(page)[0] == data["time"]["start_ms"]
+    line = press("#lines button:nth-child(3)")
+    assert (line.inner_text(), line.get_attribute("aria-pressed")) == ("exchanges", "false")
+    assert hidden_lines(page) == ["exchanges"]
+    press("#lines button:nth-child(1)")
+    press("#lines button:nth-child(3)")
+    assert hidden_lines(page) == ["requests"]
+    press("#theme")
+    assert page.locator("#lines button[aria-pressed=false]").all_inner_texts() == ["requests"]
+    assert hidden_lines(page) == ["requests"]
     press("#table-clients th button")
     assert page.locator("#table-clients th").first.get_attribute("aria-sort") == "ascending"
     rows = page.locator("#table-clients tbody tr")
@@ -112,6 +121,11 @@ def of(data: dict[str, Any], name: str) -> dict[str, Any]:
     (found,) = (one for one in data["tables"] if one["name"] == name)
     assert isinstance(found, dict)
     return found
+
+
+def hidden_lines(page: Any) -> list[str]:
+    selected = page.evaluate(OF_PLOT, "time-plot")["legend"][0]["selected"]
+    return [name for name, is_shown in selected.items() if not is_shown]
 
 
 def range_of(page: Any) -> tuple[float, float]:

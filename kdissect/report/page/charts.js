@@ -87,7 +87,7 @@ function line(grid, name, key, tint, more = {}) {
 function timeOption() {
   const every = duration(time.width_ms * 1e6);
   const look = axisLook();
-  const tops = [58, 232, 406, ...(data.lag.length ? [580] : [])];
+  const tops = [30, 204, 378, ...(data.lag.length ? [552] : [])];
   const everyGrid = tops.map((_, index) => index);
   const grids = tops.map((top) => ({ left: 64, right: 18, top, height: 130 }));
   const fill = { areaStyle: { opacity: 0.12 } };
@@ -95,7 +95,7 @@ function timeOption() {
   const marks = { markArea: { silent: true, data: areas() } };
   return {
     ...common(),
-    legend: { type: "scroll", top: 0, left: 8, right: 8, textStyle: { color: colour("ink") }, pageTextStyle: { color: colour("ink") }, pageIconColor: colour("accent") },
+    legend: { show: false }, // it is in HTML, for keys too: `startLines`
     grid: grids,
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: { ...common().tooltip, trigger: "axis", formatter: timeTooltip },
@@ -171,6 +171,26 @@ function startAreas() {
   drawings.push(draw);
 }
 
+/** The legend: a button for each line, which hides and shows it. @param {any} chart */
+function startLines(chart) {
+  const place = byId("lines");
+  drawings.push(() => {
+    const { series, legend } = chart.getOption();
+    place.replaceChildren(...series.map((/** @type {any} */ one) => {
+      const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+      swatch.style.background = one.itemStyle.color;
+      const made = button("", () => {
+        const isShown = made.getAttribute("aria-pressed") === "false";
+        chart.dispatchAction({ type: isShown ? "legendSelect" : "legendUnSelect", name: one.name });
+        made.setAttribute("aria-pressed", String(isShown));
+      });
+      made.setAttribute("aria-pressed", String(legend[0].selected[one.name] !== false));
+      made.append(swatch, element("span", {}, one.name));
+      return made;
+    }));
+  });
+}
+
 /** @param {any[]} items of all lines at one time */
 function timeTooltip(items) {
   if (!items.length) return "";
@@ -224,6 +244,7 @@ function startTime() {
   timed.push(chart);
   byId("time-plot").setAttribute("aria-label", "Bytes, exchanges, latency percentiles and lag of groups over time; the tables have their totals, rebalances and failovers");
   drawings.push(() => chart.setOption(timeOption(), { replaceMerge: ["series"] }));
+  startLines(chart);
   chart.on("datazoom", () => follow(chart));
   byId("zoom").append(
     button("All", () => zoomTo(START, END), "Show the whole time"),
