@@ -1,11 +1,13 @@
-"""The pipeline on Spark beside `--jobs 2`, in batches, and over files, connections and cores.
+"""The pipeline on Spark beside `--jobs 2`, in batches, over files and connections; questions.
 
-    python -m benchmarks.spark [--sections rates,batches,scaling] [--megabytes 2000] [--rounds 3]
+    python -m benchmarks.spark [--sections rates,batches,scaling,questions]
+                               [--megabytes 2000] [--rounds 3]
                                [--scratch DIR] [--directory DIR] [--compiled DIR]
 
 Captures are made in `--scratch`, one ring after the other, and removed again. The session's start
 and that of its first Python worker are told apart. By the clock, on all cores; beside it is the CPU
-time of all processes, which says more on a busy machine. Prints docs/spark-performance.md.
+time of all processes, which says more on a busy machine. Questions are those of a drawn capture.
+Prints docs/spark-performance.md.
 """
 
 import argparse
@@ -40,6 +42,8 @@ FILES_BYTES = 256 * MB
 CONNECTIONS = (100, 1000, 10_000)
 EXCHANGES = 400_000
 CORES = (1, 2)
+QUESTIONS_DRAWN = "5"  # seed
+QUESTIONS_MEGABYTES = 500
 SMALL_APIS = ("--apis", "Produce,Fetch,Heartbeat,OffsetCommit,Metadata")
 
 
@@ -66,18 +70,38 @@ def on_spark(
     """Runs of the pipeline in a process of their own, each into a dataset of that name."""
     lists = [f"{name}:{','.join(str(path) for path in batch)}" for name, batch in batches]
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
-        command = [
-            sys.executable, "-P", str(ROOT / "benchmarks" / "spark_run.py"),
-            f"local[{cores}]", scratch, *lists,
-        ]  # fmt: skip
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=timing.environment(options.compiled),
-            cwd=scratch, check=False,
-        )  # fmt: skip
+        return run_apart(options, cores, scratch, lists)
+
+
+def run_apart(
+    options: argparse.Namespace, cores: int, scratch: str, words: list[str]
+) -> dict[str, Any]:
+    """What `spark_run` prints, in a process of its own."""
+    command = [
+        sys.executable, "-P", str(ROOT / "benchmarks" / "spark_run.py"),
+        f"local[{cores}]", scratch, *words,
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=timing.environment(options.compiled),
+        cwd=scratch, check=False,
+    )  # fmt: skip
     if done.returncode:
         sys.exit(f"{' '.join(command[:4])}\nended with {done.returncode}: {done.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def questions(options: argparse.Namespace) -> dict[str, Any]:
+    """Each question of a drawn capture's dataset, by both engines."""
+    capture = options.scratch / "drawn.pcap"
+    size = str(min(QUESTIONS_MEGABYTES, options.megabytes))
+    how = (QUESTIONS_DRAWN, str(capture), "--megabytes", size)
+    draw = [sys.executable, "-m", "benchmarks.drawn", *how]
+    subprocess.run(draw, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        found = run_apart(options, 2, scratch, ["questions", str(capture)])
+    capture.unlink()
+    return {**found, "capture_bytes": int(size) * MB}
 
 
 def with_jobs(options: argparse.Namespace, ring: list[Path]) -> dict[str, float]:
@@ -185,8 +209,8 @@ def told(what: str, *batches: dict[str, Any]) -> None:
 
 def measured(options: argparse.Namespace, section: str) -> Iterator[dict[str, Any]]:
     """Store a section each time it grows."""
-    if section == "scaling":
-        yield scaling(options)
+    if section in ("scaling", "questions"):
+        yield (scaling if section == "scaling" else questions)(options)
         return
     found = {}
     for name in list(RINGS) if section == "rates" else ["small", "bulk"]:
@@ -199,7 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--sections", default="rates,batches,scaling")
+    parser.add_argument("--sections", default="rates,batches,scaling,questions")
     parser.add_argument("--megabytes", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")

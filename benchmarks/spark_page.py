@@ -16,6 +16,7 @@ CHART = ROOT / "docs" / "spark-scaling.svg"
 RATIO_TARGET = 0.7
 BOUNDARY_TARGET = 0.01
 RATE_TARGET = 50  # MB/s that batches have to keep up with
+SLOWER, START = 3, 5  # times as long as DuckDB, and seconds, that Spark may take for a question
 GB, TB = 1e9, 1e12
 DAY = 86_400
 BROKERS, BROKER_RATE = 100, 10e6
@@ -102,6 +103,32 @@ def scaling(kept: Kept) -> list[str]:
     return [*lines, "", *measured(found)]
 
 
+def questions(kept: Kept) -> list[str]:
+    """Every question by both engines, and whether Spark takes at most 3 times as long and 5 s."""
+    found = kept.get("questions", {}).get("found", {})
+    if not found:
+        return ["Not measured yet."]
+    lines = [
+        f"A capture of {page.megabytes(found['capture_bytes'])}, a dataset of "
+        f"{page.megabytes(found['bytes'])}; largest resident set of the JVM "
+        f"{page.megabytes(found['jvm'])}.",
+        "",
+        "| question | rows | DuckDB | of CPU | Spark, local[2] | of CPU | shuffled "
+        "| at most 3 times and 5 s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, one in found["questions"].items():
+        duckdb, spark = one["duckdb"], one["spark"]
+        most = SLOWER * duckdb["seconds"] + START
+        lines.append(
+            f"| `{name}` | {page.thousands(duckdb['rows'])} | {duckdb['seconds']:.1f} s "
+            f"| {duckdb['cpu_seconds']:.1f} s | {spark['seconds']:.1f} s "
+            f"| {spark['cpu_seconds']:.1f} s | {spark['shuffled'] / 1e6:.1f} MB "
+            f"| {page.verdict(spark['seconds'] <= most)} |"
+        )
+    return [*lines, "", *measured(kept["questions"])]
+
+
 def reckoning(kept: Kept) -> list[str]:
     """Extrapolation to larger amounts."""
     found = kept.get("rates", {}).get("found", {})
@@ -181,7 +208,7 @@ def percent(share: float) -> str:
 
 def printed(text: str, kept: Kept) -> str:
     """The page with all that was measured."""
-    for part in (rates, boundaries, batches, scaling, reckoning):
+    for part in (rates, boundaries, batches, scaling, questions, reckoning):
         text = page.between(text, part.__name__, part(kept))
     return text
 

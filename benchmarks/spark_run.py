@@ -1,10 +1,12 @@
-"""One run of the pipeline in a process of its own: what it prints is JSON.
+"""Runs of the pipeline, or questions, in a process of their own: what it prints is JSON.
 
-    python -m benchmarks.spark_run MASTER DIRECTORY BATCH [BATCH ...]
+    python benchmarks/spark_run.py MASTER DIRECTORY BATCH [BATCH ...]
+    python benchmarks/spark_run.py MASTER DIRECTORY questions CAPTURE
 
 Each batch is the name of a dataset in the directory, a colon, and captures with commas; they are
 brought in one after the other. Apart from that are told how long the session took to start, and its
-first Python worker.
+first Python worker. Questions are answered by DuckDB and by Spark, on the dataset of a capture,
+after another one: neither engine's start counts. CPU time is that of all processes.
 """
 
 import json
@@ -12,13 +14,18 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from kdissect import analyse
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.sessions import session
 
+ENGINES = ("duckdb", "spark")
+FIRST = "health"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,9 +73,69 @@ def timed(spark: Any, captures: list[str], dataset: str) -> dict[str, Any]:
     }
 
 
+def shuffled(spark: Any) -> int:
+    """Bytes that all shuffles of the session have written."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    return sum(
+        context.statusStore().executorSummary(one.id()).totalShuffleWrite()
+        for one in executors(context)
+    )
+
+
+def executors(context: Any) -> list[Any]:
+    found = context.statusStore().executorList(False)
+    return [found.apply(place) for place in range(found.size())]
+
+
+def peak_of(name: str) -> int:
+    """Largest resident set of a child process of that name, in bytes; 0 for none."""
+    for entry in Path("/proc").glob("[0-9]*/status"):
+        try:
+            status = dict(line.split(":\t", 1) for line in entry.read_text().splitlines())
+        except (OSError, ValueError):
+            continue
+        if status["Name"].strip() == name and "VmHWM" in status:
+            return int(status["VmHWM"].split()[0]) * 1024
+    return 0
+
+
+def answered(name: str, dataset: str, spark: Any, engine: str) -> dict[str, Any]:
+    """Cost of an answer, and its rows."""
+    before = shuffled(spark)
+    started, used = time.perf_counter(), cpu_seconds()
+    table = analyse(name, dataset, engine=engine, session=spark).to_arrow()
+    return {
+        "seconds": round(time.perf_counter() - started, 2),
+        "cpu_seconds": round(cpu_seconds() - used, 2),
+        "rows": table.num_rows,
+        "shuffled": shuffled(spark) - before,
+    }
+
+
+def questions(spark: Any, dataset: str, capture: str) -> dict[str, Any]:
+    """Each question by each engine."""
+    timed(spark, [capture], dataset)
+    for engine in ENGINES:
+        answered(FIRST, dataset, spark, engine)
+    found = {}
+    for name in QUESTIONS:
+        found[name] = {engine: answered(name, dataset, spark, engine) for engine in ENGINES}
+        print(name, found[name], file=sys.stderr, flush=True)
+        if len({one["rows"] for one in found[name].values()}) > 1:
+            sys.exit(f"{name}: {found[name]}")
+    size = sum(path.stat().st_size for path in Path(dataset).rglob("*.parquet"))
+    return {"bytes": size, "questions": found, "jvm": peak_of("java")}
+
+
 def main() -> None:
     master, directory, *batches = sys.argv[1:]
     started = time.perf_counter()
+    if batches[0] == "questions":
+        spark = session(master)
+        print(json.dumps(questions(spark, f"{directory}/dataset", batches[1])))
+        spark.stop()
+        return
     spark = session(master, memory="1g")
     session_seconds = time.perf_counter() - started
     workers = int(master.removeprefix("local[").removesuffix("]"))

@@ -53,6 +53,24 @@ def test_batches_keep_up_or_do_not():
     ]
 
 
+def test_questions_stand_beside_each_other():
+    duckdb = {"seconds": 2.0, "cpu_seconds": 3.0, "rows": 1200, "shuffled": 0}
+    spark = {"seconds": 11.0, "cpu_seconds": 20.0, "rows": 1200, "shuffled": 2_500_000}
+    slow = {**spark, "seconds": 11.1}
+    questions = {
+        "lag": {"duckdb": duckdb, "spark": spark}, "acks": {"duckdb": duckdb, "spark": slow},
+    }  # fmt: skip
+    one = {"bytes": 114_000_000, "jvm": 900_000_000, "questions": questions}
+    kept = found("questions", {**one, "capture_bytes": 500_000_000})
+    assert spark_page.questions(kept)[0].startswith("A capture of 500 MB, a dataset of 114 MB;")
+    assert spark_page.questions(kept)[4:] == [
+        "| `lag` | 1 200 | 2.0 s | 3.0 s | 11.0 s | 20.0 s | 2.5 MB | reached |",
+        "| `acks` | 1 200 | 2.0 s | 3.0 s | 11.1 s | 20.0 s | 2.5 MB | **missed** |",
+        "",
+        MEASURED,
+    ]
+
+
 def test_extrapolation_multiplies_the_measurements():
     assert spark_page.reckoning(KEPT) == [
         "| | small | bulk |",
