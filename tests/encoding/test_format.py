@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.checkpoint.codec import DECLARED
 from kdissect.encoding.choices import Nothing, OneOf, Plain
+from kdissect.encoding.classes import Fields
 from kdissect.encoding.documents import Document, dump, load
 from kdissect.encoding.kinds import (
     BOOL,
@@ -145,3 +147,9 @@ def test_a_record_has_the_fields_of_its_class_in_their_order() -> None:
         named(Point, name=TEXT, x=INT)
     with pytest.raises(TypeError):
         named(Point, x=INT)
+
+
+@pytest.mark.parametrize("layout", DECLARED.values(), ids=lambda one: one.kind.__name__)
+def test_every_declared_class_can_be_made_without_values(layout: Fields) -> None:
+    """`object.__new__` makes none of a compiled class."""
+    assert type(layout.blank()) is layout.kind
