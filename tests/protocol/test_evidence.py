@@ -3,9 +3,6 @@
 import hashlib
 import re
 
-import pytest
-
-from kdissect.messages.generated_code import is_interpreted
 from kdissect.protocol.apis import APIS
 from tools.coverage_protocol import (
     BODIES,
@@ -24,7 +21,6 @@ def test_the_evidence_is_of_the_captures_in_the_tree() -> None:
     assert known == found, "run make coverage-protocol docs"
 
 
-@pytest.mark.skipif(not is_interpreted(), reason="functions of compiled modules cannot be replaced")
 def test_evidence_of_a_capture_lists_its_layouts() -> None:
     path = next(path for path in captures() if path.name == "quickstart.pcapng")
     spoken = read_spoken()[path.name]["layouts"]
