@@ -19,7 +19,7 @@ from typing import Any
 from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
-# Every module that says i64 or mypyc_attr, which a test demands, and those that many messages need.
+# Every module that says i64 or mypyc_attr; a test holds them together.
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
@@ -28,22 +28,17 @@ COMPILED = """
     streams/acknowledged streams/clock streams/connections streams/direction_counts
     streams/duplicates streams/events streams/handshake streams/reassembly_buffer streams/receiver
     streams/recent_chunks streams/resent streams/sequence streams/tcp_analysis
-    tls/stage
     framing/frame_search framing/frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
-    protocol/structures protocol/unexpected_nulls
-    messages/aborted_batches messages/batch_counts messages/batches messages/bodies
-    messages/compressed_frames messages/compression messages/declared_roles
-    messages/decompression_budget messages/embedded messages/extracted messages/full_bodies
-    messages/group_protocols messages/headers messages/interner messages/layout_choice
-    messages/legacy_records messages/memberships messages/message_sets messages/metadata_topics
-    messages/offered_keys messages/old_recognition messages/partitions messages/record_columns
-    messages/record_headers messages/record_slices messages/records messages/redaction
-    messages/request_fields messages/value_budget messages/varints
+    protocol/structures
+    messages/aborted_batches messages/batch_counts messages/batches messages/compressed_frames
+    messages/compression messages/extracted messages/declared_roles messages/headers
+    messages/interner messages/legacy_records messages/message_sets messages/old_recognition
+    messages/partitions messages/record_columns messages/record_headers messages/record_slices
+    messages/records messages/request_fields messages/decompression_budget messages/varints
     exchanges/api_mismatches exchanges/body_reader exchanges/broker_side
     exchanges/connection_state exchanges/exchange exchanges/fetches exchanges/latency_parts
-    exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/other_protocols
-    exchanges/pairing
+    exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/pairing
     exchanges/partition_merge exchanges/plausibility exchanges/protocol_detection
     exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
     exchanges/shared_ids exchanges/topic_name_resolution
@@ -62,7 +57,7 @@ GENERATED_BASE = Path("build", "generated")
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
-    "streams": ("capture", "packets", "sources", "streams", "tls", "framing"),
+    "streams": ("capture", "packets", "sources", "streams", "framing"),
     "messages": ("protocol", "messages"),
     "exchanges": ("exchanges", "tables", "dissection", "checkpoint"),
 }
