@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +196,11 @@ def scaling(options: argparse.Namespace) -> dict[str, Any]:
     return points
 
 
+WHOLE: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "scaling": scaling, "questions": questions,
+}  # fmt: skip
+
+
 def median(values: list[dict[str, Any]], name: str) -> float:
     return round(statistics.median(one[name] for one in values), 2)
 
@@ -209,8 +214,8 @@ def told(what: str, *batches: dict[str, Any]) -> None:
 
 def measured(options: argparse.Namespace, section: str) -> Iterator[dict[str, Any]]:
     """Store a section each time it grows."""
-    if section in ("scaling", "questions"):
-        yield (scaling if section == "scaling" else questions)(options)
+    if section in WHOLE:
+        yield WHOLE[section](options)
         return
     found = {}
     for name in list(RINGS) if section == "rates" else ["small", "bulk"]:

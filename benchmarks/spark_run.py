@@ -88,16 +88,12 @@ def executors(context: Any) -> list[Any]:
     return [found.apply(place) for place in range(found.size())]
 
 
-def peak_of(name: str) -> int:
-    """Largest resident set of a child process of that name, in bytes; 0 for none."""
-    for entry in Path("/proc").glob("[0-9]*/status"):
-        try:
-            status = dict(line.split(":\t", 1) for line in entry.read_text().splitlines())
-        except (OSError, ValueError):
-            continue
-        if status["Name"].strip() == name and "VmHWM" in status:
-            return int(status["VmHWM"].split()[0]) * 1024
-    return 0
+def peak_of_jvm(spark: Any) -> int:
+    """Largest resident set of the JVM, in bytes."""
+    process = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak) * 1024
 
 
 def answered(name: str, dataset: str, spark: Any, engine: str) -> dict[str, Any]:
@@ -125,7 +121,7 @@ def questions(spark: Any, dataset: str, capture: str) -> dict[str, Any]:
         if len({one["rows"] for one in found[name].values()}) > 1:
             sys.exit(f"{name}: {found[name]}")
     size = sum(path.stat().st_size for path in Path(dataset).rglob("*.parquet"))
-    return {"bytes": size, "questions": found, "jvm": peak_of("java")}
+    return {"bytes": size, "questions": found, "jvm": peak_of_jvm(spark)}
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """What the data source does not read, by filters: the rows are those of all captures, filtered."""
 
 import ast
+import operator
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,10 @@ GROUPS = "groups-4.3.1.pcapng"
 SASL = "sasl-4.3.1.pcapng"
 MANY = "cluster-3.9.1.pcapng"
 HOUR_NS = 3600 * 1_000_000_000
-COMPARISONS = (GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, EqualTo)
+COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    GreaterThan: operator.gt, GreaterThanOrEqual: operator.ge, LessThan: operator.lt,
+    LessThanOrEqual: operator.le, EqualTo: operator.eq,
+}  # fmt: skip
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,14 +71,7 @@ def holds(row: dict[str, Any], one: Any) -> bool:
     value = row[one.attribute[0]]
     if value is None:
         return False
-    return {
-        GreaterThan: lambda: value > one.value,
-        GreaterThanOrEqual: lambda: value >= one.value,
-        LessThan: lambda: value < one.value,
-        LessThanOrEqual: lambda: value <= one.value,
-        EqualTo: lambda: value == one.value,
-        In: lambda: value in one.value,
-    }[type(one)]()  # type: ignore[no-untyped-call]
+    return value in one.value if isinstance(one, In) else COMPARISONS[type(one)](value, one.value)
 
 
 def in_hours(capture: str, directory: Path, hours: Sequence[int]) -> list[str]:
