@@ -14,11 +14,12 @@ from kdissect.analysis.time_expressions import UNITS
 from kdissect.api.engine_choice import DUCKDB, ENGINES, LIMIT
 from kdissect.cli import options as shared
 from kdissect.cli.completing import completed_list
+from kdissect.cli.destination import destination
 from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import ENGINE as ENGINE_GROUP
 from kdissect.cli.help import ROWS, Choice, Command, option
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.output import chosen_format, make_writer
 from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
 from kdissect.errors import InvalidArgument

@@ -9,8 +9,9 @@ from kdissect.analysis.compare.comparison import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
 from kdissect.cli.analyses import ENGINE, MASTER, chosen, click_option, write_rows
 from kdissect.cli.completing import completed_files
+from kdissect.cli.destination import destination
 from kdissect.cli.help import Command
-from kdissect.cli.output import chosen_format, destination
+from kdissect.cli.output import chosen_format
 from kdissect.cli.program import ANSWERED, code_of, report
 from kdissect.cli.progress import Progress
 from kdissect.tables.ordering import ordered

@@ -236,6 +236,12 @@ def failing(*conditions: str) -> Callable[[F], F]:
     )
 
 
+def conditions_of(severities: Iterable[str]) -> set[str]:
+    """The conditions of --fail-on that findings of these meet; a problem is a warning, too."""
+    found = set(severities)
+    return found | ({WARNING} if PROBLEM in found else set())
+
+
 def to_file(help_: str, **more: Any) -> Callable[[F], F]:
     """Add -o for one file."""
     return option(

@@ -9,7 +9,6 @@ ISO 8601 with nanoseconds, in UTC.
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,8 +23,6 @@ from kdissect.cli.long_values import (
     is_long,
     row_pieces,
 )
-from kdissect.errors import OutputExists, cannot_write
-from kdissect.system.confined import PUBLIC, SECRET, replacing
 from kdissect.text.escape import csv_safe, escaped
 
 if TYPE_CHECKING:
@@ -54,32 +51,6 @@ def chosen_format(asked: str | None, path: Path | None) -> str:
             raise click.UsageError(f"which format is {path.name}? Say --format.")
         return SUFFIXES[path.suffix]
     return "table" if sys.stdout.isatty() else "jsonl"
-
-
-def check_free(path: Path, force: bool) -> None:
-    """Raise OutputError for an existing file, unless it may be overwritten."""
-    if path.exists() and not force:
-        raise OutputExists(f"{path} exists; --force overwrites it")
-
-
-@contextmanager
-def destination(
-    path: Path | None, force: bool = False, *, is_secret: bool = False
-) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that gets its name only when completely written.
-
-    With `is_secret` only its owner may read it: it has packets, or keys and values of records.
-    """
-    if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    check_free(path, force)
-    try:
-        with replacing(path, SECRET if is_secret else PUBLIC) as file:
-            yield file
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def make_writer(

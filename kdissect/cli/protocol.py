@@ -8,8 +8,9 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.completing import api_names
+from kdissect.cli.destination import destination
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.output import chosen_format, make_writer
 from kdissect.cli.program import ANSWERED
 from kdissect.text.suggestions import did_you_mean
 

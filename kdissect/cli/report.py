@@ -1,34 +1,31 @@
 """``kdissect report``: one HTML page about captures, or a page for each day."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.anonymizing import anonymizing
-from kdissect.cli.documents import print_document
+from kdissect.cli.destination import check_free, destination
 from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import NO_EXCHANGES, explain_empty
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.output import check_free, destination
 from kdissect.cli.program import ANSWERED, code_of
 from kdissect.cli.program import report as say
 from kdissect.cli.progress import Progress
 from kdissect.cli.repeated_options import reading_options
-from kdissect.cli.repeating import repeat, until_signal
-from kdissect.cli.summary import conditions_of, severities_of
 from kdissect.errors import InvalidArgument, KdissectError
 from kdissect.text.escape import escaped
 from kdissect.text.human import counted, size
 
 if TYPE_CHECKING:
     from kdissect.checkpoint.worker_pool import WorkerPool
-    from kdissect.report.sequences import Asked as Sequences
+    from kdissect.report.asked import Asked as Sequences
     from kdissect.report.writing import Report
     from kdissect.tables.pseudonyms import Pseudonyms
 
@@ -157,9 +154,18 @@ def until_stopped(act: Callable[[], int], every: int | None) -> int:
     """The exit code of acting once, or again and again."""
     if every is None:
         return act()
+    from kdissect.cli.repeating import repeat, until_signal
+
     with until_signal() as stopped:
         repeat(act, every, stopped)
     return ANSWERED
+
+
+def print_counts(counts: Mapping[str, Any]) -> None:
+    """Print a document; its writer is loaded after the pass, which needs the room."""
+    from kdissect.cli.documents import print_document
+
+    print_document(counts)
 
 
 @dataclass
@@ -187,7 +193,7 @@ class Asked:
     @property
     def sequences(self) -> "Sequences":
         """The diagrams to draw."""
-        from kdissect.report.sequences import Asked as Sequences
+        from kdissect.report.asked import Asked as Sequences
 
         return Sequences(self.connections, self.packets)
 
@@ -206,13 +212,13 @@ class Asked:
                 sequences=self.sequences,
             )  # fmt: skip
         with destination(self.path, self.force) as file:
-            file.write(report.html)
+            report.page.write(file)
         if self.is_json:
-            print_document(report.counts)
+            print_counts(report.counts)
         click.echo(said(self.path, report), err=True)
         if not report.summary.totals.exchanges:
             explain_empty(NO_EXCHANGES, report.summary.balance)
-        return code_of(self.fail_on, severities_of(report.findings))
+        return code_of(self.fail_on, options.conditions_of(one.severity for one in report.findings))
 
     def write_site(self) -> int:
         """Bring a site up to date and say what was made."""
@@ -226,13 +232,14 @@ class Asked:
         )  # fmt: skip
         self.force = False  # all pages are new now
         if self.is_json:
-            print_document({**found.counts, "made": found.made, "kept": found.kept})
+            print_counts({**found.counts, "made": found.made, "kept": found.kept})
         made = counted(len(found.made), "page")
         click.echo(f"{escaped(str(self.path))}: {made} made, {len(found.kept)} kept", err=True)
-        return code_of(self.fail_on, conditions_of(found.severities))
+        return code_of(self.fail_on, options.conditions_of(found.severities))
 
     def serve(self, port: int, every: int, jobs: int, settings: options.Settings) -> int:
         """Serve the page until a signal."""
+        from kdissect.cli.repeating import until_signal
         from kdissect.report.serving import Renewing, serve
         from kdissect.report.site import growing, state_of_sources
         from kdissect.report.writing import make_report, title_of
@@ -285,4 +292,4 @@ def said(path: Path, report: "Report") -> str:
     """The written page, as a line or as JSON."""
     exchanges = counted(report.summary.totals.exchanges, "exchange")
     findings = counted(len(report.findings), "finding")
-    return f"{escaped(str(path))}: {exchanges}, {findings}, {size(len(report.html))}"
+    return f"{escaped(str(path))}: {exchanges}, {findings}, {size(report.page.size)}"

@@ -10,11 +10,11 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.anonymizing import anonymizing
+from kdissect.cli.destination import check_free, destination
 from kdissect.cli.documents import print_document
 from kdissect.cli.durations import duration
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.output import check_free, destination
 from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
 from kdissect.text.human import counted, counted_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kdissect.cli import options
+from kdissect.cli.destination import destination
 from kdissect.cli.documents import print_document
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.output import destination
 from kdissect.cli.program import ANSWERED
 from kdissect.cli.progress import Progress
 from kdissect.text.human import counted

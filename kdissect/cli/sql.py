@@ -8,8 +8,9 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.completing import completed_files, completed_list, table_names
+from kdissect.cli.destination import destination
 from kdissect.cli.help import Command, option
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.output import chosen_format, make_writer
 from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
 from kdissect.errors import InvalidArgument

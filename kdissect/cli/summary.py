@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -15,9 +15,6 @@ from kdissect.cli.program import ANSWERED, code_of
 from kdissect.cli.progress import Progress
 from kdissect.cli.repeated_options import reading_options
 from kdissect.cli.terminal import pager_option
-
-if TYPE_CHECKING:
-    from kdissect.rules.finding import Finding
 
 FEW: Final = "few"
 ALL: Final = "all"
@@ -106,14 +103,4 @@ def command(
         return interrupted
     if not summary.totals.exchanges:
         explain_empty(NO_EXCHANGES, summary.balance)
-    return code_of(fail_on, severities_of(found))
-
-
-def severities_of(found: "list[Finding]") -> set[str]:
-    """The conditions of --fail-on that findings meet; a problem is a warning too."""
-    return conditions_of({one.severity for one in found})
-
-
-def conditions_of(severities: set[str]) -> set[str]:
-    """The same of severities."""
-    return severities | ({options.WARNING} if options.PROBLEM in severities else set())
+    return code_of(fail_on, options.conditions_of(one.severity for one in found))

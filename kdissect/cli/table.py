@@ -8,9 +8,10 @@ import click
 
 from kdissect.cli import options
 from kdissect.cli.anonymizing import anonymizing
+from kdissect.cli.destination import destination
 from kdissect.cli.empty_result import explain_empty
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.output import chosen_format, make_writer
 from kdissect.cli.program import code_of
 from kdissect.cli.progress import Progress
 from kdissect.tables.schemas import TABLES

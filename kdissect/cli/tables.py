@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from kdissect.cli import options
+from kdissect.cli.destination import destination
 from kdissect.cli.help import Choice, Command
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.output import chosen_format, make_writer
 from kdissect.cli.program import code_of
 from kdissect.tables.schemas import TABLES
 

@@ -112,7 +112,7 @@ class Plots:
 
     def page(self) -> Plot:
         """The whole report."""
-        return Plot(page(self.title, self._content), self._content, PAGE)
+        return Plot(page(self.title, self._content).html, self._content, PAGE)
 
     def _heat(self, maps: list[Any]) -> dict[str, Any]:
         return {**self._content["heat"], "maps": maps}
@@ -129,7 +129,7 @@ class Plots:
             for one in content["findings"]
         ]
         content[ALONE] = {"section": section, "option": option or {}, **chosen}
-        return Plot(page(self.title, content), data, height)
+        return Plot(page(self.title, content).html, data, height)
 
 
 def of(source: Source | Sequence[Source], **options: Any) -> Plots:

@@ -1,5 +1,6 @@
 """The report: one self-contained HTML page about captures or datasets.
 
+    asked         diagrams that a caller asks for
     columns       columns of the kept tables that a report reads beside those of the rules
     ends          broker of each connection
     rows          a batch of exchanges, read once for all of the following

@@ -9,22 +9,30 @@ import pyarrow as pa
 from kdissect.analysis.summary.arrow_columns import integers
 from kdissect.analysis.summary.counters import ExchangeColumns
 from kdissect.analysis.summary.summary import Summary
+from kdissect.report.asked import Asked
 from kdissect.report.axis import MS, Axis, axis_of, span
-from kdissect.report.columns import CLIENTS, ENDS, KEPT, TOPICS
-from kdissect.report.connections import SHOWN, TEXTS, Connections
+from kdissect.report.columns import (
+    CLIENTS,
+    CONNECTION_NUMBERS,
+    CONNECTION_TEXTS,
+    ENDS,
+    KEPT,
+    LAG,
+    OFFSETS,
+    TOPICS,
+)
+from kdissect.report.connections import Connections
 from kdissect.report.edges import Groups, Pairs
 from kdissect.report.ends import Ends
 from kdissect.report.evidence import EXAMINED, evidence_of
 from kdissect.report.happenings import Happenings
 from kdissect.report.heat import EVERY, HeatMap, part_values
-from kdissect.report.lag import COLUMNS as OF_LAG
-from kdissect.report.lag import MOST_PLACES, OFFSETS, Lag
+from kdissect.report.lag import MOST_PLACES, Lag
 from kdissect.report.losses import Losses
 from kdissect.report.partitions import Partitions
 from kdissect.report.rows import Exchanges, shown
 from kdissect.report.sequences import (
     REBALANCES,
-    Asked,
     Slowest,
     not_found,
     of_connections,
@@ -96,7 +104,7 @@ class Scan:
                 yield Exchanges(batch, self.ends)
 
     def _exchanges_of_lag(self) -> Iterator[pa.RecordBatch]:
-        return self.kept.rows_of("exchanges", OF_LAG)
+        return self.kept.rows_of("exchanges", LAG)
 
     def _mapped(self, summary: Summary) -> dict[str, list[str]]:
         return {
@@ -230,7 +238,7 @@ def tables_of(scan: Scan, document: dict[str, Any], happened: Happenings) -> lis
         table(f"{kind}s", title, columns, happened.rows[kind])
         for kind, (title, columns) in OF_HAPPENINGS.items()
     ]
-    columns = connection_columns(SHOWN, TEXTS)
+    columns = connection_columns(CONNECTION_NUMBERS, CONNECTION_TEXTS)
     return [*found, table("connections", "Connections", columns, scan.connections.rows)]
 
 

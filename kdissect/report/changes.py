@@ -38,7 +38,7 @@ def changes_page(
             "The reason of a difference is not known: another load or hour is one, too.",
         ],
     }
-    return page(" → ".join(titles), content, CHANGES)
+    return page(" → ".join(titles), content, CHANGES).html
 
 
 def columns_of(rows: "pa.Table") -> list[Shown]:

@@ -7,17 +7,11 @@ import pyarrow as pa
 
 from kdissect.analysis.summary.arrow_columns import integers, texts
 from kdissect.protocol.readers import NULL
+from kdissect.report.columns import CONNECTION_NUMBERS, CONNECTION_TEXTS
 from kdissect.report.ends import addresses
 from kdissect.tables.batches import ints_of
 
 LISTED: Final = 300
-SHOWN: Final = (
-    "connection_id", "exchanges", "bytes_to_broker", "bytes_to_client",
-    "retransmitted_segments_to_broker", "retransmitted_segments_to_client",
-    "missing_bytes_to_broker", "missing_bytes_to_client", "gaps_to_broker", "gaps_to_client",
-    "handshake_rtt_ns",
-)  # fmt: skip
-TEXTS: Final = ("protocol", "rst_by", "sasl_mechanism", "client_software_name")
 
 
 class Connections:
@@ -50,9 +44,9 @@ def rows_of(batch: pa.RecordBatch, places: "np.ndarray[Any, Any]") -> list[dict[
     columns: dict[str, list[Any]] = {
         "client": addresses(batch, "client", places), "broker": addresses(batch, "broker", places),
     }  # fmt: skip
-    for name in SHOWN:
+    for name in CONNECTION_NUMBERS:
         values = ints_of(batch.column(name))[places].tolist()
         columns[name] = [None if value == NULL else value for value in values]
-    for name in TEXTS:
+    for name in CONNECTION_TEXTS:
         columns[name] = texts(batch, name)[places].tolist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

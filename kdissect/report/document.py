@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from kdissect.text.escape import escaped
 from kdissect.text.human import cut
@@ -49,35 +50,67 @@ PLAIN: Final = frozenset({int, float, bool, type(None)})  # types without texts
 UNSAFE: Final = tuple((one, f"\\u{ord(one):04x}") for one in "<>&")
 
 
-def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> bytes:
-    """The HTML of a page, UTF-8."""
+class Page(NamedTuple):
+    """The HTML of a page, UTF-8, around the library, which is copied from its file."""
+
+    before: bytes
+    after: bytes
+
+    @property
+    def html(self) -> bytes:
+        """The whole page."""
+        return b"".join([self.before, (VENDOR / LIBRARY).read_bytes(), self.after])
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole page."""
+        return len(self.before) + (VENDOR / LIBRARY).stat().st_size + len(self.after)
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the whole page without having it in memory."""
+        file.write(self.before)
+        with (VENDOR / LIBRARY).open("rb") as library:
+            shutil.copyfileobj(library, file)
+        file.write(self.after)
+
+
+def page(title: str, content: dict[str, Any], kind: Kind = REPORT) -> Page:
+    """A page of this kind about `content`."""
     style = (PAGE / "page.css").read_text(encoding="utf-8")
-    library = (VENDOR / LIBRARY).read_bytes()
     scripts = "\n".join((PAGE / name).read_text(encoding="utf-8") for name in kind.scripts)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
     values = {
         "title": escape(escaped(cut(title, NAME_LENGTH))),
-        "policy": policy([library, script.encode()], style, RENEWED in content),
+        "policy": policy(script, style, RENEWED in content),
         "style": style,
         "data": fitting(content),
         "script": script,
     }
-    written = {name: text.encode() for name, text in values.items()} | {"library": library}
-    del values
     frame, body = ((PAGE / name).read_text(encoding="utf-8") for name in (FRAME, kind.html))
-    pieces = frame.replace("%%body%%\n", body).split("%%")
-    # Names of values are between texts: what is inserted is not searched again.
-    return b"".join(written[one] if n % 2 else one.encode() for n, one in enumerate(pieces))
+    frame = frame.replace("%%body%%\n", body)
+    return Page(*(filled(half, values) for half in frame.split("%%library%%")))
 
 
-def policy(scripts: list[bytes], style: str, is_served: bool = False) -> str:
-    """A Content-Security-Policy for this page's own scripts and style, and no request.
+def filled(frame: str, values: dict[str, str]) -> bytes:
+    """The text with values for their names; what is inserted is not searched again.
+
+    >>> filled("<b>%%a%%</b>", {"a": "%%b%%", "b": ""})
+    b'<b>%%b%%</b>'
+    """
+    pieces = frame.split("%%")
+    return "".join(values[one] if n % 2 else one for n, one in enumerate(pieces)).encode()
+
+
+def policy(script: str, style: str, is_served: bool = False) -> str:
+    """A Content-Security-Policy for the library, this page's own script and style, and no request.
 
     A served page may ask its server whether there are new rows.
     """
-    allowed = " ".join(_digest(one) for one in scripts)
+    with (VENDOR / LIBRARY).open("rb") as file:
+        library = quoted(hashlib.file_digest(file, "sha256"))
+    scripts = f"{library} {_digest(script)}"
     return (
-        f"default-src 'none'; script-src {allowed}; style-src {_digest(style.encode())}; "
+        f"default-src 'none'; script-src {scripts}; style-src {_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     ) + ("; connect-src 'self'" if is_served else "")
 
@@ -228,5 +261,10 @@ class _Safe:
 _SENTENCES: Final = ("text", "next", "command", "meaning", "folded")
 
 
-def _digest(text: bytes) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
+def quoted(digest: "hashlib._Hash") -> str:
+    """A digest as policies have it."""
+    return f"'{digest.name}-{base64.b64encode(digest.digest()).decode()}'"
+
+
+def _digest(text: str) -> str:
+    return quoted(hashlib.sha256(text.encode()))

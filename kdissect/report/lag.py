@@ -28,18 +28,6 @@ MOST_PLACES: Final = 1 << 16  # partitions, and partitions of groups
 GROUPS: Final = 10  # with a line of their own
 AT_ONCE: Final = 256  # partitions whose bins are filled at once
 WIDTH: Final = 33  # bits of a partition and one more
-COLUMNS: Final = (
-    "exchange_id", "api", "connection_id", "client_id", "group_id", "request_start",
-    "response_end", "replica_id",
-)  # fmt: skip
-# Tables of offsets → the columns to read.
-OFFSETS: Final = {
-    "partitions": (
-        "exchange_id", "topic", "topic_id", "partition", "committed_offset", "fetch_offset",
-        "high_watermark", "base_offset", "record_count", "error_code",
-    ),
-    "batches": ("exchange_id", "topic", "topic_id", "partition", "last_offset"),
-}  # fmt: skip
 COMMIT, FETCH, PRODUCE, OTHER = range(4)
 UNKNOWN: Final = -1
 

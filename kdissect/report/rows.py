@@ -1,23 +1,15 @@
 """A batch of kept exchanges with what all parts of a report ask of it, read once."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.analysis.summary.arrow_columns import integers, names_and_places
+from kdissect.report.columns import NAMES, NUMBERS, PARTS, TIMES
 from kdissect.report.ends import Ends
 from kdissect.tables.matrices import Ints
 from kdissect.text.human import time
-
-# Columns of texts that findings name.
-TEXTS: Final = ("client_id", "api", "error", "group_id", "transactional_id")
-TIMES: Final = ("request_start", "request_end", "response_start", "response_end")
-PARTS: Final = ("latency_ns", "upload_ns", "queue_ns", "wait_ns", "work_ns", "download_ns")
-NUMBERS: Final = (
-    "exchange_id", "connection_id", "api_version", "request_packet", "response_packet",
-    "request_size", "response_size",
-)  # fmt: skip
 
 
 class Exchanges:
@@ -25,7 +17,7 @@ class Exchanges:
 
     def __init__(self, batch: pa.RecordBatch, ends: Ends) -> None:
         self.batch = batch
-        self.names = {column: names_and_places(batch, column) for column in TEXTS}
+        self.names = {column: names_and_places(batch, column) for column in NAMES}
         self.names["broker"] = ends.brokers, ends.places(integers(batch, "connection_id", -1))
         times = [integers(batch, column, -1) for column in TIMES]
         # An orphan has no request, an unanswered request no response.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kdissect.report.asked import Asked
 from kdissect.report.evidence import Evidence
 from kdissect.report.rows import Exchanges, shown
 from kdissect.text.human import counted
@@ -28,14 +29,6 @@ DRAWN: Final = (
     "exchange_id", "api", "api_version", "client_id", "broker", "error", "latency_ns",
     "request_packet", "response_packet", "start_ms", "response_ms",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Connections by id, and exchanges by the number of a packet, to draw."""
-
-    connections: tuple[int, ...] = ()
-    packets: tuple[int, ...] = ()
 
 
 @dataclass

@@ -146,7 +146,7 @@ def index_page(title: str, days: Mapping[str, Mapping[str, Any]]) -> bytes:
     """The calendar: the newest day first in its table."""
     rows = [days[name]["row"] for name in sorted(days, reverse=True)]
     content = {"tables": [table("days", "Days", COLUMNS, rows)], "folded": [NOTICE_OF_DAYS]}
-    return page(title, content, INDEX)
+    return page(title, content, INDEX).html
 
 
 def state_of(directory: Path, force: bool) -> dict[str, Any]:

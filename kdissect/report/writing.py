@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.summary.summary import Summary
 from kdissect.api.reading import run_over
-from kdissect.api.summary_data import summary_data
 from kdissect.api.summary_pass import SummaryPage, tables_of
 from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputExists, cannot_write
 from kdissect.pipeline import Options
-from kdissect.report.axis import Axis, axis_of, span
+from kdissect.report.asked import Asked
 from kdissect.report.columns import KEPT
-from kdissect.report.sequences import Asked
 from kdissect.rules.context import Context
 from kdissect.rules.finding import Finding
 from kdissect.system.confined import replacing
@@ -24,6 +22,7 @@ from kdissect.tables.unused_memory import trim
 
 if TYPE_CHECKING:
     from kdissect.dataset.days import Day, DayRun
+    from kdissect.report.document import Page
     from kdissect.report.happenings import Happenings
 
 NOTHING: Final = Asked()
@@ -42,15 +41,20 @@ class Gathered(NamedTuple):
 class Report(NamedTuple):
     """A page, and what it is about."""
 
-    html: bytes
+    page: "Page"
     summary: Summary
     findings: list[Finding]
+
+    @property
+    def html(self) -> bytes:
+        """The page, UTF-8."""
+        return self.page.html
 
     @property
     def counts(self) -> dict[str, int]:
         """Size of the page, and what it is about."""
         return {
-            "bytes": len(self.html),
+            "bytes": self.page.size,
             "exchanges": self.summary.totals.exchanges,
             "findings": len(self.findings),
         }
@@ -66,8 +70,8 @@ def make_report(
     found = gather(source, **options)
     from kdissect.report.document import page
 
-    html = page(found.title, {**found.content, **(more or {})})
-    return Report(html, found.summary, found.findings)
+    made = page(found.title, {**found.content, **(more or {})})
+    return Report(made, found.summary, found.findings)
 
 
 def gather(
@@ -99,10 +103,11 @@ def gather(
         kept.add_all(run if pseudonyms is None else pseudonyms.batches(run))
         summary = kept.summary(asdict(run.balance))
         del run  # the engine needs the room
-        axis = axis_of(*span(summary))
-        found, happened = kept.for_pages(summary, lambda seen: happenings(seen, axis), asks_all)
+        found, happened = kept.for_pages(summary, happenings, asks_all)
         trim()  # columns of queries
-        from kdissect.report.build import page_data  # after the pass and the queries: 0.5 MB
+        # After the pass and the queries, which need the room: 0.5 MB.
+        from kdissect.api.summary_data import summary_data
+        from kdissect.report.build import page_data
 
         document = summary_data(summary, found, files, words)
         content = page_data(kept.kept, summary, found, document, happened, sequences)
@@ -111,11 +116,12 @@ def gather(
     return Gathered(title, content, summary, found)
 
 
-def happenings(seen: Context, axis: Axis) -> "Happenings":
+def happenings(seen: Context) -> "Happenings":
     """What a page draws of the evidence; loaded after the pass, which needs the room."""
+    from kdissect.report.axis import axis_of, span
     from kdissect.report.happenings import Happenings
 
-    return Happenings(seen, axis)
+    return Happenings(seen, axis_of(*span(seen.summary)))
 
 
 def day_run(day: "Day", options: Options) -> "DayRun":
@@ -140,7 +146,7 @@ def write_report(
     report = make_report(source, **options)
     try:
         with replacing(path) as file:
-            file.write(report.html)
+            report.page.write(file)
     except OSError as error:
         raise cannot_write(path, error) from error
     return report

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.destination import destination
+from kdissect.cli.output import chosen_format, make_writer
 from kdissect.errors import OutputError
 
 TIME = 1_700_000_000_123_456_789

@@ -7,7 +7,8 @@ import pytest
 
 import kdissect
 from kdissect.cli.program import MISUSED, run
-from kdissect.report.sequences import MESSAGES, Asked
+from kdissect.report.asked import Asked
+from kdissect.report.sequences import MESSAGES
 from kdissect.report.writing import make_report
 from tests.report.test_happenings import EVENTFUL, answer
 from tests.report.test_numbers import CAPTURES, data_of
