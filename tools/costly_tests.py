@@ -2,7 +2,8 @@
 
 Runs one case of each quick test from source, as `make check` would, and writes to tests/costly.txt
 the functions that take more than 50 ms of processor time, including their children and fixtures. A
-test that is not listed is run, so the list need only be rewritten when `make check` becomes slow.
+test that is not listed is run, so the list need only be rewritten when `make check` becomes slow. With
+`--add` only those that `make check` runs are measured, and what was listed stays.
 """
 
 import argparse
@@ -53,12 +54,14 @@ class Measured:
 
 
 def main() -> int:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    os.environ |= {"KDISSECT_CASES": "1", "KDISSECT_COSTLY": "1"}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--add", action="store_true", help="keep what is listed")
+    known = COSTLY.read_text().split() if parser.parse_args().add else []
+    os.environ |= {"KDISSECT_CASES": "1", "KDISSECT_COSTLY": "0" if known else "1"}
     measured = Measured()
     code = pytest.main(["-q", "-m", "not slow", "tests"], plugins=[measured])
-    costly = sorted(name for name, seconds in measured.seconds.items() if seconds > SECONDS)
-    COSTLY.write_text("".join(f"{name}\n" for name in costly))
+    costly = {name for name, seconds in measured.seconds.items() if seconds > SECONDS}
+    COSTLY.write_text("".join(f"{name}\n" for name in sorted(costly.union(known))))
     print(f"{len(costly)} of {len(measured.seconds)} tests take more than {SECONDS} s")
     return int(code)
 
