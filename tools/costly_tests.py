@@ -2,8 +2,9 @@
 
 Runs one case of each quick test from source, as `make check` would, and writes to tests/costly.txt
 the functions that take more than 50 ms of processor time, including their children and fixtures. A
-test that is not listed is run, so the list need only be rewritten when `make check` becomes slow. With
-`--add` only those that `make check` runs are measured, and what was listed stays.
+test that is not listed is run, so the list need only be rewritten when `make check` becomes slow.
+
+With `--add` only tests that `make check` runs are measured, and what was listed stays.
 """
 
 import argparse
