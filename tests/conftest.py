@@ -5,7 +5,7 @@ import random
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -29,8 +29,9 @@ if os.environ.get("CI"):
 SWEEP = os.environ.get("KDISSECT_SWEEP", "2")
 # Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
 CASES = os.environ.get("KDISSECT_CASES", "")
-# Share of the tests that take long, as `tools.costly_tests` has found, that is drawn then, up to 1.
-COSTLY_SHARE = float(os.environ.get("KDISSECT_COSTLY", "0"))
+# Share of the tests that take long, as `tools.costly_tests` has found, that is drawn, up to 1. Like
+# the share of slow ones and the lanes it is not for the pytests that tests start.
+COSTLY_SHARE = float(os.environ.pop("KDISSECT_COSTLY", "0" if CASES else "1"))
 COSTLY = Path(__file__).with_name("costly.txt")
 PROGRAMS = {
     "tcpdump": "tcpdump",
@@ -38,7 +39,6 @@ PROGRAMS = {
     "prometheus": "prometheus",
 }  # marker and program → package
 JAVA = {"java", "spark"}  # fixtures that start one
-# Share of the slow tests that is drawn; like the lanes not for the pytests that tests start.
 SLOW_SHARE = float(os.environ.pop("KDISSECT_SLOW", "1"))
 LANES = int(os.environ.pop("KDISSECT_LANES", "1"))
 
@@ -62,9 +62,10 @@ def pytest_report_header() -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print which cases of sweeps were run, and the seed that draws them again."""
+    if COSTLY_SHARE < 1:
+        terminalreporter.write_line(f"{COSTLY_SHARE:.0%} of the costly tests")
     if CASES:
-        share = f"{COSTLY_SHARE:.0%} of the costly tests, " if COSTLY_SHARE else ""
-        terminalreporter.write_line(f"{share}{CASES} cases of each test, KDISSECT_SEED={SEED}")
+        terminalreporter.write_line(f"{CASES} cases of each test, KDISSECT_SEED={SEED}")
         return
     if SLOW_SHARE < 1:
         terminalreporter.write_line(f"{SLOW_SHARE:.0%} of the slow tests")
@@ -74,10 +75,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw the cases of sweeps, which are tests of every capture, generator or command."""
-    if CASES and COSTLY_SHARE < 1:
-        leave_out_costly(config, items)
-    elif SLOW_SHARE < 1:
-        leave_out_slow(config, items)
+    slow = {name_of(item) for item in items if item.get_closest_marker("slow")}
+    costly = set(COSTLY.read_text().split()) - slow
+    not_drawn = undrawn(slow, SLOW_SHARE) | undrawn(costly, COSTLY_SHARE)
+    leave_out(config, items, lambda item: name_of(item) in not_drawn or (CASES and uses_java(item)))
     if SWEEP == "all" and not CASES:
         return
     sweeps = defaultdict(list)
@@ -101,28 +102,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if id(item) not in left_out]
 
 
-def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Draw a share of the costly tests; leave out the others, and those that start a JVM."""
-    chance = random.Random(SEED)
-    costly = sorted(COSTLY.read_text().split())
-    most = round(COSTLY_SHARE * len(costly))
-    not_drawn = set(chance.sample(costly, len(costly) - most))
-    left_out = [
-        item
-        for item in items
-        if name_of(item) in not_drawn or JAVA & set(getattr(item, "fixturenames", ()))
-    ]
-    config.hook.pytest_deselected(items=left_out)
-    chosen = {id(item) for item in left_out}
-    items[:] = [item for item in items if id(item) not in chosen]
+def undrawn(names: set[str], share: float) -> set[str]:
+    """The tests of these that are left out where a share of them is drawn, each with its cases."""
+    return set(random.Random(SEED).sample(sorted(names), round((1 - share) * len(names))))
 
 
-def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Draw a share of the slow tests, each with its cases; leave out the others."""
-    slow = {id(item): name_of(item) for item in items if item.get_closest_marker("slow")}
-    names = sorted(set(slow.values()))
-    drawn = set(random.Random(SEED).sample(names, round(SLOW_SHARE * len(names))))
-    left_out = [item for item in items if slow.get(id(item), "") not in drawn | {""}]
+def uses_java(item: pytest.Item) -> bool:
+    return bool(JAVA & set(getattr(item, "fixturenames", ())))
+
+
+def leave_out(
+    config: pytest.Config, items: list[pytest.Item], is_left_out: Callable[[pytest.Item], object]
+) -> None:
+    """Deselect tests."""
+    left_out = [item for item in items if is_left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     chosen = {id(item) for item in left_out}
     items[:] = [item for item in items if id(item) not in chosen]
