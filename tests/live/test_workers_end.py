@@ -42,6 +42,16 @@ def talked(client: Host, running: Live) -> None:
         running.hear("WATCHDOG=1")
 
 
+def wait_for_exchanges(broker: Host, running: Live) -> None:
+    """All were dissected by either worker, and it is long since they had to be flushed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while values_of(page_inside(broker)).get("kdissect_exchanges_total", 0) < EXCHANGES:
+        assert time.monotonic() < deadline
+        running.hear("WATCHDOG=1")
+    for _ in range(3):
+        running.hear("WATCHDOG=1")
+
+
 def is_gone(process: int) -> bool:
     """Return whether a process ends, waiting for it."""
     deadline = time.monotonic() + PATIENCE_S
@@ -130,8 +140,10 @@ def test_a_killed_worker_is_said_and_the_others_finish(
     client, broker = cable
     tables = tmp_path / "tables"
     words = ("-o", str(tables), "--workers", "2", "--flush", "0.2s")
+    words += ("--metrics", f":{METRICS_PORT}")
     with live(broker, tmp_path / "it", *words) as running:
         talked(client, running)
+        wait_for_exchanges(broker, running)
         workers = running.workers
         os.kill(workers[0], signal.SIGKILL)
         said = running.ended(1)

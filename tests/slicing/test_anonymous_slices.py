@@ -52,6 +52,7 @@ OF_THE_FRAMES = (
 # In the packets of both: Kafka's words, within words of the wire, and the codecs' own.
 TCP_FIELDS = ("tcp.len", "tcp.seq", "tcp.flags", "tcp.analysis.retransmission")
 WORD = re.compile(rb"[A-Za-z0-9._/:-]{6,}")
+SHORT = 4
 OWN = {"SNAPPY", "PROXY", "UNKNOWN"}
 
 
@@ -134,17 +135,23 @@ def bytes_of(path: Path) -> bytes:
 
 def words_left(source: Path, sliced: Path) -> set[str]:
     """Words in the bytes of a capture that are in those of its slice; brokers keep their ids."""
-    words = {word.decode() for word in WORD.findall(bytes_of(source))}
+    words = {word.decode() for word in WORD.findall(without_public(bytes_of(source)))}
     assert words
     made = bytes_of(sliced) + sliced.read_bytes()
-    made = re.sub(BROKERS.pattern.encode(), b" ", made)
+    made = without_public(re.sub(BROKERS.pattern.encode(), b" ", made))
     return {word for word in words if word.encode() in made and not is_public(word)}
+
+
+def without_public(content: bytes) -> bytes:
+    """The bytes without Kafka's words: with the length behind them they look like another word."""
+    known = sorted((word for word in PUBLIC if len(word) > SHORT), key=len, reverse=True)
+    return re.sub(b"|".join(re.escape(word.encode()) for word in known), b" ", content)
 
 
 def is_public(word: str) -> bool:
     if word in OWN or RELEASE.fullmatch(word):
         return True
-    return any(word in known or known in word for known in PUBLIC if len(known) > 4)
+    return any(word in known or known in word for known in PUBLIC if len(known) > SHORT)
 
 
 @pytest.mark.sweep(3)
