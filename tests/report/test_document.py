@@ -2,11 +2,12 @@
 
 import json
 import random
+from io import BytesIO
 from typing import Any
 
 import pytest
 
-from kdissect.report.document import DATA_LIMIT, NAME_LENGTH, page
+from kdissect.report.document import DATA_LIMIT, LIBRARY, NAME_LENGTH, VENDOR, page
 from tests.report.test_numbers import data_of
 from tests.seeds import SEED
 
@@ -57,6 +58,17 @@ def test_a_small_page_loses_nothing() -> None:
     assert data["folded"] == []
     assert [len(table["rows"]) for table in data["tables"]] == [3] * 8
     assert len(data["heat"]["maps"]) == 30
+
+
+def test_what_is_written_is_the_page() -> None:
+    """The library is copied from its file, wherever names have the mark of its place."""
+    made, file = page("%%library%%", content(2, 1) | {"folded": ["%%library%%"]}), BytesIO()
+    made.write(file)
+    assert file.getvalue() == made.html
+    assert made.size == len(made.html)
+    assert made.html.count((VENDOR / LIBRARY).read_bytes()) == 1
+    assert b"<title>%%library%% " in made.before
+    assert data_of(made.html)["folded"][0] == "%%library%%"
 
 
 def test_no_text_ends_the_script_element() -> None:
