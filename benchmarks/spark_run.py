@@ -29,8 +29,14 @@ FIRST = "health"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+SEEN: dict[tuple[int, str], float] = {}  # CPU time by process and when it began
+
+
 def cpu_seconds() -> float:
-    """CPU time of this process and its descendants: driver, JVM, Python workers."""
+    """CPU time of this process and its descendants so far: driver, JVM, Python workers.
+
+    Of those that have ended what they had used at the last look: it never decreases.
+    """
     parents, used = {}, {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -39,15 +45,16 @@ def cpu_seconds() -> float:
                     fields = file.read().rpartition(")")[2].split()
             except OSError:
                 continue
-            parents[int(entry.name)] = int(fields[1])
-            used[int(entry.name)] = sum(int(field) for field in fields[11:15]) / TICKS
-    total = 0.0
-    for process in used:
+            process = int(entry.name)
+            parents[process] = int(fields[1])
+            used[process, fields[19]] = sum(int(field) for field in fields[11:13]) / TICKS
+    for (process, began), seconds in used.items():
         ancestor = process
         while ancestor in parents and ancestor != os.getpid():
             ancestor = parents[ancestor]
-        total += used[process] if ancestor == os.getpid() else 0.0
-    return total
+        if ancestor == os.getpid():
+            SEEN[process, began] = seconds
+    return sum(SEEN.values())
 
 
 def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
