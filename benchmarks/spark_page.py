@@ -33,7 +33,7 @@ def keep(sections: Kept) -> None:
     """Keep these sections in place of their earlier results, and print."""
     kept = read() | sections
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    write(kept)
+    write(read())  # in the order of the file
 
 
 def rates(kept: Kept) -> list[str]:
