@@ -63,9 +63,9 @@ demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
 	$(BIN)/kdissect captures/quickstart.pcapng
 
 # Tests that are named are run as they are, slow ones too.
-test: $(VENV)/.developer $(VENV)/.installed ## install and run the quick tests, of those above 50 ms a drawn half, on what was installed
+test: $(VENV)/.developer $(VENV)/.installed ## install and run the quick tests on what was installed
 ifeq ($(TESTS),tests)
-	@KDISSECT_COSTLY=$(or $(KDISSECT_COSTLY),0.5) .ci/lanes $(BIN)/python -m "not slow"
+	@.ci/lanes $(BIN)/python -m "not slow"
 else
 	@TESTED=$(TESTED) .ci/test-installed $(BIN)/python $(TESTS)
 endif

@@ -27,8 +27,6 @@ from kdissect.spark.sessions import session
 ENGINES = ("duckdb", "spark")
 FIRST = "health"
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
 SEEN: dict[tuple[int, str], float] = {}  # CPU time by process and when it began
 
 

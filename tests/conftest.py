@@ -29,9 +29,10 @@ if os.environ.get("CI"):
 SWEEP = os.environ.get("KDISSECT_SWEEP", "2")
 # Cases of every parametrized test that are drawn, for `make check`; "" runs all that are no sweeps.
 CASES = os.environ.get("KDISSECT_CASES", "")
-# Share of the tests that take long, as `tools.costly_tests` has found, that is drawn, up to 1. Like
-# the share of slow ones and the lanes it is not for the pytests that tests start.
+# Shares of the tests that take long, as `tools.costly_tests` has found, and of slow ones that are
+# drawn; like the lanes not for the pytests that tests start.
 COSTLY_SHARE = float(os.environ.pop("KDISSECT_COSTLY", "0" if CASES else "1"))
+SLOW_SHARE = float(os.environ.pop("KDISSECT_SLOW", "1"))
 COSTLY = Path(__file__).with_name("costly.txt")
 PROGRAMS = {
     "tcpdump": "tcpdump",
@@ -39,7 +40,6 @@ PROGRAMS = {
     "prometheus": "prometheus",
 }  # marker and program → package
 JAVA = {"java", "spark"}  # fixtures that start one
-SLOW_SHARE = float(os.environ.pop("KDISSECT_SLOW", "1"))
 LANES = int(os.environ.pop("KDISSECT_LANES", "1"))
 
 

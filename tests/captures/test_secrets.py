@@ -170,7 +170,6 @@ def decoded_anyhow(exchange: DissectedExchange, side: str) -> Iterator[DecodeErr
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
 def test_no_error_and_no_traceback_shows_a_secret(case: Case) -> None:
     count = 0
     texts: set[str] = set()

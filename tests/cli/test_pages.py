@@ -107,7 +107,6 @@ def test_the_command_of_a_finding_repeats_files_and_options(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
 @pytest.mark.parametrize("columns", [80, 120, 200])
 def test_advice_is_wrapped_on_a_terminal_and_whole_in_a_pipe(columns: int) -> None:
     advice = [json.loads(line)["advice"] for line in piped("errors", CAPTURE).splitlines()]

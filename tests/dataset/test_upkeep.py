@@ -309,7 +309,7 @@ def test_a_deletion_that_is_killed_is_done_by_the_next_run(is_after: bool, tmp_p
     client = clients_of(before)[0]
     new = without(old, client, "")
     found = []
-    stride = 1 if IS_EVERY_CASE else 7
+    stride = 1 if IS_EVERY_CASE else 3
     for step in count(random.Random(f"{SEED} {is_after}").randrange(stride), stride):
         shutil.rmtree(dataset, ignore_errors=True)
         shutil.copytree(before, dataset)

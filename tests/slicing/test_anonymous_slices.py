@@ -154,6 +154,21 @@ def is_public(word: str) -> bool:
     return any(word in known or known in word for known in PUBLIC if len(known) > SHORT)
 
 
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_words_are_found_where_a_slice_is_not_anonymized(path: Path, tmp_path: Path) -> None:
+    """Control: names of clients and topics, or what is left of them without Kafka's words."""
+    sliced = tmp_path / "sliced.pcapng"
+    write_slice(path, sliced, connections=True)
+    found = "\n".join(words_left(path, sliced)).encode()
+    exchanges = kdissect.read(path, table="exchanges").to_arrow()
+    partitions = kdissect.read(path, table="partitions").to_arrow()
+    names = {*exchanges["client_id"].to_pylist(), *partitions["topic"].to_pylist()} - {None}
+    for name in names:
+        for word in WORD.findall(without_public(name.encode())):
+            assert word in found or is_public(word.decode()) or BROKERS.search(name), name
+
+
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("path", KAFKA, ids=lambda path: path.name)
 def test_no_word_of_the_capture_is_in_the_slice(path: Path, tmp_path: Path) -> None:
