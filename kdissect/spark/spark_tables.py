@@ -1,7 +1,7 @@
 """Parquet files of tables on Spark: the engine for data too large for one host."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
@@ -125,7 +125,7 @@ class SparkTables:
         before = len(self._views)
         try:
             for part in statements.parts:
-                self._call(part.name, kept(self.session.sql(part.sql)))
+                self._call(part.name, kept(self.session.sql(part.sql), part.read))
             return to_arrow(self.session.sql(statements.answer))
         finally:
             for name in self._views[before:]:
@@ -193,13 +193,14 @@ def while_lost(ask: "Callable[[], pa.Table]") -> "pa.Table":
     )
 
 
-def kept(frame: "DataFrame") -> "DataFrame":
-    """The rows, computed now and kept on the executors.
+def kept(frame: "DataFrame", read: Collection[str] | None = None) -> "DataFrame":
+    """The rows, computed now and kept on the executors; only columns that are `read`.
 
     Not cached: plans on cached rows are analysed together with those that made them. Each column
     gets a new identity, by which Spark distinguishes it from the one it was in another join.
     """
-    named = [f"`{name}` AS `{name}`" for name in frame.columns]
+    columns = [name for name in frame.columns if read is None or name in read]
+    named = [f"`{name}` AS `{name}`" for name in columns or frame.columns[:1]]
     return frame.selectExpr(*named).localCheckpoint()
 
 

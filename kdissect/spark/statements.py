@@ -8,6 +8,8 @@ more than once is a separate statement, whose rows are kept.
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kdissect.spark.column_pruning import prune
+
 if TYPE_CHECKING:
     from ibis.expr.operations import Node
     from sqlglot.expressions import Query
@@ -16,10 +18,14 @@ DIALECT: Final = "spark"
 
 
 class Part(NamedTuple):
-    """A statement whose rows are available to others under a name."""
+    """A statement whose rows are available to others under a name.
+
+    Other statements read only columns named in `read`, or any if it is None.
+    """
 
     name: str
     sql: str
+    read: frozenset[str] | None
 
 
 class Statements(NamedTuple):
@@ -32,10 +38,14 @@ class Statements(NamedTuple):
 def statements_of(answer: "Node", prefix: str) -> Statements:
     """The statements; `prefix` is prepended to the names of tables and parts."""
     tree = compiled(answer).copy()
-    parts = [Part(prefix + part.alias, said(part.this, prefix)) for part in tree.ctes]
+    queries = {part.alias: part.this for part in tree.ctes}
     # The name differs between releases of sqlglot.
     for name in ("with_", "with"):
         tree.args.pop(name, None)
+    read = prune(tree, queries)
+    parts = [
+        Part(prefix + name, said(query, prefix), read[name]) for name, query in queries.items()
+    ]
     return Statements(tuple(parts), said(tree, prefix))
 
 
