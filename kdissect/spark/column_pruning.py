@@ -6,13 +6,13 @@ Ibis's SQL: names are unique within a query, and only GROUP BY references column
 The optimizer of sqlglot does this, too, but needs every ``*`` expanded, and fails for some trees.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 Names = frozenset[str] | None  # None: all
 
 
-def prune(answer: Any, parts: Mapping[str, Any]) -> dict[str, Names]:
+def prune(answer: Any, parts: dict[str, Any]) -> dict[str, Names]:
     """Remove from `parts`, each after those it reads, the columns that nothing reads.
 
     Returns what is read of each part by name.
@@ -42,30 +42,39 @@ def _prune(query: Any, wanted: Names, read: dict[str, Names]) -> None:
         if wanted is not None and not query.is_star:
             group = query.args.get("group")
             keys = len(group.expressions) if group else 0  # the first columns, by place
-            others = [one for one in query.selects[keys:] if one.alias_or_name in wanted]
+            others = [
+                one
+                for one in query.selects[keys:]
+                if one.alias_or_name in wanted or one.find(exp.UDTF)  # EXPLODE makes rows
+            ]
             query.set("expressions", query.selects[:keys] + others or query.selects[:1])
-        names = _names(query)
+        names, inner = _contents(query)
+        for subquery in inner:  # of a condition or of an expression
+            _prune(subquery, None, read)
+        passed: Names = names
         if query.is_star:
-            names = None if wanted is None else names | wanted
+            passed = None if wanted is None else names | wanted
         for source in _sources(query):
-            _prune(source, names, read)
+            _prune(source, passed, read)
 
 
-def _names(query: Any) -> frozenset[str]:
-    """Names in a SELECT, except in the queries that it selects from."""
+def _contents(query: Any) -> tuple[frozenset[str], list[Any]]:
+    """Names in a SELECT, and queries in its expressions; not the queries that it selects from."""
     from sqlglot import exp
 
     below = {id(source) for source in _sources(query)}
-    found, waiting = set(), [query]
+    names, inner, waiting = set(), [], [*query.args.values()]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, exp.Identifier):
-            found.add(node.name)
-        elif isinstance(node, list | tuple):  # sqlglot's own walk leaves out tuples
+        if isinstance(node, list | tuple):  # sqlglot's own walk leaves out tuples
             waiting.extend(node)
+        elif isinstance(node, exp.Identifier):
+            names.add(node.name)
         elif isinstance(node, exp.Expression) and id(node) not in below:
+            if isinstance(node, exp.Query):
+                inner.append(node)
             waiting.extend(node.args.values())
-    return frozenset(found)
+    return frozenset(names), inner
 
 
 def _sources(query: Any) -> Iterator[Any]:

@@ -66,6 +66,38 @@ def test_a_session_is_silent_on_stderr_and_leaves_nothing_behind(tmp_path: Path)
     assert list(place.iterdir()) == []
 
 
+COLLECTORS = """
+from kdissect.spark.sessions import session
+spark = session("local[1]")
+beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+print(*[bean.getName() for bean in beans], sep=",")
+spark.stop()
+"""
+# By the JVM's own names.
+GIVEN = {
+    "": "PS MarkSweep,PS Scavenge",
+    "SPARK_SUBMIT_OPTS": "Copy,MarkSweepCompact",
+    "JDK_JAVA_OPTIONS": "Copy,MarkSweepCompact",
+    "JAVA_TOOL_OPTIONS": "Copy,MarkSweepCompact",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("variable", GIVEN)
+def test_the_garbage_collector_that_a_user_chooses_is_used(variable: str) -> None:
+    cleared = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", *GIVEN)
+    chosen = {name: value for name, value in os.environ.items() if name not in cleared}
+    if variable:
+        chosen[variable] = "-XX:+UseSerialGC"
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTORS], capture_output=True, text=True, env=chosen
+    )
+    assert done.returncode == 0, done.stderr
+    assert ",".join(sorted(done.stdout.strip().split(","))) == GIVEN[variable]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_the_command_answers_with_spark_as_with_duckdb() -> None:

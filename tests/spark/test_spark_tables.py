@@ -27,15 +27,18 @@ def test_subqueries_used_more_than_once_are_separate_statements() -> None:
     most = slow.group_by("api").agg(most=slow.latency_ns.max())
     answer = slow.join(most, "api").select("exchange_id", "most")
     parts, last = statements_of(answer.op(), "p_")
-    ((name, sql),) = parts
+    ((name, sql, read),) = parts
     assert sql.endswith("FROM `p_exchanges` AS `t0` WHERE `t0`.`latency_ns` > 5")
+    assert read is not None
+    assert {"exchange_id", "api", "latency_ns"} <= read
+    assert "client_id" not in read
     assert (last.count(f"`{name}`"), last.count("p_exchanges"), last.count("WITH")) == (2, 0, 0)
 
 
 def test_a_question_reads_each_part_of_it_once() -> None:
     statements = statements_of(QUESTIONS["lag"].answer(declared_tables()).op(), "p_")
-    names = [name for name, _ in statements.parts]
-    texts = [*[sql for _, sql in statements.parts], statements.answer]
+    names = [part.name for part in statements.parts]
+    texts = [*[part.sql for part in statements.parts], statements.answer]
     assert len(names) > 5
     for place, name in enumerate(names):
         # Made of those before it only, and used by at least two places after it.

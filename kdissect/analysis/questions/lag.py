@@ -73,26 +73,32 @@ def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -
 
 
 def observed(tables: Tables, window: int) -> "ir.Table":
-    """Last observation in each window of groups' offsets, and of the ends of partitions."""
+    """Last observation in each window of groups' offsets, and of the ends of partitions.
+
+    Groups and ends are aggregated apart, so that a partition's ends are not aggregated anew for
+    each of its groups.
+    """
     import ibis
 
-    of_groups = commits(tables).union(positions(tables))
-    of_groups = of_groups.filter(of_groups.group_id.notnull(), of_groups.topic.notnull())
+    of_groups = last_offsets(commits(tables).union(positions(tables)), window)
     ends = last_ends(partition_ends(tables), window)
-    groups = of_groups.select(*ROW).distinct()
-    of_ends = groups.inner_join(ends, PARTITION).select(
-        *ROW, "at_ns", "end_offset", "end_by",
-        **{name: ibis.null(type_) for name, type_ in OF_GROUPS.items()},
-    )  # fmt: skip
-    of_groups = of_groups.mutate(end_offset=ibis.null("int64"), end_by=ibis.null("string"))
-    rows = of_groups.select(of_ends.columns).union(of_ends)
+    of_ends = of_groups.select(*ROW).distinct().inner_join(ends, PARTITION)
+    of_ends = of_ends.select(*ROW, *[name for name in ends.columns if name not in PARTITION])
+    rows = of_groups.outer_join(of_ends, [*ROW, "window"], rname="{name}_of_end")
+    keys = {name: rows[name].coalesce(rows[f"{name}_of_end"]) for name in (*ROW, "window")}
+    last = ibis.greatest(rows.group_ns, rows.end_ns)
+    values = ("fetched_end", "produced_end", *OF_GROUPS)
+    return rows.select(**keys, last_ns=last, **{name: rows[name] for name in values})
+
+
+def last_offsets(of_groups: "ir.Table", window: int) -> "ir.Table":
+    """The last offsets of each group in each window."""
+    rows = of_groups.filter(of_groups.group_id.notnull(), of_groups.topic.notnull())
     rows = rows.mutate(window=window_of(rows.at_ns, window))
     is_commit, is_fetch = rows.committed_offset.notnull(), rows.delivered_offset.notnull()
     is_client, is_held = rows.client_id.notnull(), rows.held_back.notnull()
     return rows.group_by([*ROW, "window"]).aggregate(
-        last_ns=rows.at_ns.max(),
-        fetched_end=(rows.end_by == BY_FETCH).ifelse(rows.end_offset, None).max(),
-        produced_end=(rows.end_by == BY_PRODUCE).ifelse(rows.end_offset, None).max(),
+        group_ns=rows.at_ns.max(),
         committed_offset=rows.committed_offset.argmax(rows.at_ns, where=is_commit),
         committed_by=rows.committed_by.argmax(rows.at_ns, where=is_commit),
         delivered_offset=rows.delivered_offset.argmax(rows.at_ns, where=is_fetch),
@@ -102,13 +108,20 @@ def observed(tables: Tables, window: int) -> "ir.Table":
 
 
 def last_ends(ends: "ir.Table", window: int) -> "ir.Table":
-    """The last end of each partition in each window: groups are joined with these, not with all."""
+    """The last ends of each partition in each window."""
     rows = ends.mutate(window=window_of(ends.at_ns, window))
-    return rows.group_by([*PARTITION, "end_by", "window"]).aggregate(
-        at_ns=rows.at_ns.max(), end_offset=rows.end_offset.max()
+    by_fetch, by_produce = rows.end_by == BY_FETCH, rows.end_by == BY_PRODUCE
+    return rows.group_by([*PARTITION, "window"]).aggregate(
+        end_ns=rows.at_ns.max(),
+        fetched_end=by_fetch.ifelse(rows.end_offset, None).max(),
+        produced_end=by_produce.ifelse(rows.end_offset, None).max(),
     )
 
 
+# Columns that are observed together.
+OBSERVED: Final = (
+    ("committed_offset", "committed_by"), ("delivered_offset",), ("held_back",), ("client_id",),
+)  # fmt: skip
 OF_GROUPS: Final = {
     "committed_offset": "int64",
     "committed_by": "string",
@@ -202,11 +215,11 @@ def carried(rows: "ir.Table") -> "ir.Table":
     rows = rows.mutate(
         fetched_end=rows.fetched_end.max().over(**own),
         produced_end=rows.produced_end.max().over(**own),
-        **{f"{name}_heard": rows[name].count().over(**own) for name in OF_GROUPS},
+        **{f"{names[0]}_heard": rows[names[0]].count().over(**own) for names in OBSERVED},
     )
-    rows = rows.mutate(
-        {name: rows[name].max().over(group_by=[*ROW, f"{name}_heard"]) for name in OF_GROUPS}
-    )
+    for names in OBSERVED:
+        since = {"group_by": [*ROW, f"{names[0]}_heard"]}
+        rows = rows.mutate({name: rows[name].max().over(**since) for name in names})
     return with_differences(rows)
 
 
