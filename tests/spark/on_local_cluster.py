@@ -38,8 +38,8 @@ class Killer:
         self.parts = 0
         return ROWS(tables, statements)
 
-    def keep(self, frame: Any) -> Any:
-        made = KEPT(frame)
+    def keep(self, frame: Any, read: Any) -> Any:
+        made = KEPT(frame, read)
         self.parts += 1
         if self.parts == 2 and self.attempts == 1:
             chosen = executors(os.getpid())
