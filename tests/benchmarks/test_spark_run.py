@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks import spark_run
 
+# Some more than the 0.4 s that are expected: the kernel's counts are rounded down to ticks.
 BUSY = (
-    "import time, sys\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\nsys.stdin.read()"
+    "import time, sys\nwhile time.process_time() < 0.45: pass\nprint(flush=True)\nsys.stdin.read()"
 )
 
 
