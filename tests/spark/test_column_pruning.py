@@ -104,9 +104,11 @@ def test_subqueries_of_conditions_read_columns() -> None:
     connection.register("numbers", rows)
     table = ibis.table(dict.fromkeys("abc", "int64"), name="numbers")
     part = table.mutate(c=table.a + table.c)
-    answer = part.filter(part.a <= part.aggregate(most=part.c.max()).as_scalar()).select("b")
-    found, (width,) = in_parts(connection, compiled(answer))
-    assert (found.to_pylist(), width) == (whole(connection, compiled(answer)).to_pylist(), 3)
+    most, least = part.aggregate(most=part.c.max()), part.aggregate(least=part.c.min())
+    answer = table.filter(table.a <= most.as_scalar(), table.a >= least.as_scalar() - 5).select("b")
+    found, widths = in_parts(connection, compiled(answer))
+    assert found.to_pylist() == whole(connection, compiled(answer)).to_pylist() != []
+    assert widths == [1]
 
 
 def compilable(draw: random.Random) -> Any:
