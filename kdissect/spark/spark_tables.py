@@ -193,7 +193,7 @@ def while_lost(ask: "Callable[[], pa.Table]") -> "pa.Table":
     )
 
 
-def kept(frame: "DataFrame", read: Collection[str] | None = None) -> "DataFrame":
+def kept(frame: "DataFrame", read: Collection[str] | None) -> "DataFrame":
     """The rows, computed now and kept on the executors; only columns that are `read`.
 
     Not cached: plans on cached rows are analysed together with those that made them. Each column

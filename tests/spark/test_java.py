@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError
-from kdissect.spark.java import Java, find_java, java_home, logging_file, version_of, written
+from kdissect.spark.java import QUICK, Java, find_java, java_home, logging_file, version_of, written
 from kdissect.system.extras import install_command
 
 FIX = (
@@ -118,6 +118,21 @@ def test_the_error_lists_unsuitable_javas(tmp_path: Path, bare: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("option", ["-XX:+UseSerialGC", "-XX:+UseG1GC", "-XX:Flags=f", "@options"])
+@pytest.mark.parametrize("variable", ["", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])
+def test_launcher_leaves_the_choice_of_a_garbage_collector(
+    option: str, variable: str, tmp_path: Path
+) -> None:
+    home = written(Java(made_java(tmp_path / "java", "17"), 17))
+    words = ["-Xmx1g"] if variable else ["-Xmx1g", option]
+    said = subprocess.run(
+        [home / "bin" / "java", *words], capture_output=True, check=True, text=True,
+        env={variable: f"-Xss4m {option}"} if variable else {},
+    )  # fmt: skip
+    assert said.stdout.split() == words
+
+
+@pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize(("version", "opened"), [(17, f"{OPENS}\n"), (24, f"{OPENS}\n"), (25, "")])
 def test_launcher_omits_the_module_that_some_java_runtimes_lack(
     tmp_path: Path, version: int, opened: str
@@ -128,7 +143,8 @@ def test_launcher_omits_the_module_that_some_java_runtimes_lack(
     said = subprocess.run(
         [home / "bin" / "java", *words], capture_output=True, check=True, text=True
     )
-    assert said.stdout == f"-Xmx1g\n{opened}a b\n\n$X;'\"\n--add-modules=x\n"
+    quick = QUICK.replace(" ", "\n")
+    assert said.stdout == f"{quick}\n-Xmx1g\n{opened}a b\n\n$X;'\"\n--add-modules=x\n"
     assert home.parent == tmp_path / "cache" / "kdissect"
 
 

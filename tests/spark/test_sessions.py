@@ -74,28 +74,30 @@ print(*[bean.getName() for bean in beans], sep=",")
 spark.stop()
 """
 # By the JVM's own names.
-GIVEN = {
-    "": "PS MarkSweep,PS Scavenge",
-    "SPARK_SUBMIT_OPTS": "Copy,MarkSweepCompact",
-    "JDK_JAVA_OPTIONS": "Copy,MarkSweepCompact",
-    "JAVA_TOOL_OPTIONS": "Copy,MarkSweepCompact",
-}
+PARALLEL, SERIAL = "PS MarkSweep,PS Scavenge", "Copy,MarkSweepCompact"
+CONFIGURED = "spark-defaults.conf"
+GIVEN = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", CONFIGURED)
 
 
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("variable", GIVEN)
-def test_the_garbage_collector_that_a_user_chooses_is_used(variable: str) -> None:
+@pytest.mark.parametrize("place", ["", *GIVEN])
+def test_the_garbage_collector_that_a_user_chooses_is_used(place: str, tmp_path: Path) -> None:
     cleared = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", *GIVEN)
     chosen = {name: value for name, value in os.environ.items() if name not in cleared}
-    if variable:
-        chosen[variable] = "-XX:+UseSerialGC"
+    if place == CONFIGURED:
+        option = "spark.driver.defaultJavaOptions -XX:+UseSerialGC\n"
+        (tmp_path / CONFIGURED).write_text(option, encoding="utf-8")
+        chosen["SPARK_CONF_DIR"] = str(tmp_path)
+    elif place:
+        chosen[place] = "-XX:+UseSerialGC"
     done = subprocess.run(
         [sys.executable, "-c", COLLECTORS], capture_output=True, text=True, env=chosen
     )
     assert done.returncode == 0, done.stderr
-    assert ",".join(sorted(done.stdout.strip().split(","))) == GIVEN[variable]
+    found = ",".join(sorted(done.stdout.strip().split(",")))
+    assert found == (SERIAL if place else PARALLEL)
 
 
 @pytest.mark.slow

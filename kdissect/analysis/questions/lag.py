@@ -122,13 +122,7 @@ def last_ends(ends: "ir.Table", window: int) -> "ir.Table":
 OBSERVED: Final = (
     ("committed_offset", "committed_by"), ("delivered_offset",), ("held_back",), ("client_id",),
 )  # fmt: skip
-OF_GROUPS: Final = {
-    "committed_offset": "int64",
-    "committed_by": "string",
-    "delivered_offset": "int64",
-    "held_back": "int64",
-    "client_id": "string",
-}
+OF_GROUPS: Final = tuple(name for names in OBSERVED for name in names)
 
 
 def commits(tables: Tables) -> "ir.Table":
