@@ -33,16 +33,19 @@ COMPILED = """
     protocol/structures
     messages/aborted_batches messages/batch_counts messages/batches messages/compressed_frames
     messages/compression messages/extracted messages/declared_roles messages/headers
-    messages/interner messages/legacy_records messages/message_sets messages/old_recognition
-    messages/partitions messages/record_columns messages/record_headers messages/record_slices
-    messages/records messages/request_fields messages/decompression_budget messages/varints
-    exchanges/api_mismatches exchanges/body_reader exchanges/broker_side
+    messages/interner messages/legacy_records messages/message_sets messages/metadata_topics
+    messages/old_recognition messages/partitions messages/record_columns messages/record_headers
+    messages/record_slices messages/records messages/request_fields messages/decompression_budget
+    messages/varints
+    exchanges/api_mismatches exchanges/body_reader exchanges/broker_side exchanges/candidates
     exchanges/connection_state exchanges/exchange exchanges/fetches exchanges/latency_parts
-    exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/pairing
+    exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/other_protocols
+    exchanges/pairing
     exchanges/partition_merge exchanges/plausibility exchanges/protocol_detection
     exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
     exchanges/shared_ids exchanges/topic_name_resolution
     tables/body_rows tables/row_buffers tables/rows tables/shed_counters
+    tls/stage
     dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
     dissection/cancellation dissection/record_writer dissection/row_sink dissection/totals
     checkpoint/left_edge checkpoint/packed_segments checkpoint/split_dissector
@@ -57,7 +60,7 @@ GENERATED_BASE = Path("build", "generated")
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
-    "streams": ("capture", "packets", "sources", "streams", "framing"),
+    "streams": ("capture", "packets", "sources", "streams", "framing", "tls"),
     "messages": ("protocol", "messages"),
     "exchanges": ("exchanges", "tables", "dissection", "checkpoint"),
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from kdissect.cli.terminal import styled
 from kdissect.cli.tree import SIDES, WITHHELD, scalar
 from kdissect.messages.field_places import HEADER_TAGS, SURPLUS, UNREAD, FieldPlace, field_places
-from kdissect.messages.full_bodies import RECORDS_FIELDS
+from kdissect.messages.opened_records import RECORDS_FIELDS
 from kdissect.text.escape import escaped
 from kdissect.text.human import byte_count, counted
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.errors import DecodeError
-from kdissect.messages.full_bodies import jsonable, shaped
+from kdissect.messages.full_bodies import jsonable
 from kdissect.messages.old_protocols import old_error_name
+from kdissect.messages.opened_records import shaped
 from kdissect.protocol.error_codes import error_name
 from kdissect.text.escape import escaped
 from kdissect.text.human import byte_count, cut, duration, time

@@ -14,6 +14,7 @@ from kdissect.messages.full_bodies import body_json, full_body, member_body, top
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
 from kdissect.messages.memberships import memberships
 from kdissect.messages.old_bodies import full_old_body
+from kdissect.messages.opened_records import WITH_RECORDS, with_headers, with_sizes
 from kdissect.messages.value_budget import LEFT_OUT
 from kdissect.protocol.readers import NULL, ValueBudget
 from kdissect.tables.body_rows import BodyRows, MemberRows
@@ -96,7 +97,8 @@ class BodyWriter:
         body = self._body(exchange, side == "response")
         self._report_nulls(exchange, side, body)
         value_budget = ValueBudget(self.decoded_limit)
-        text = body_json(body, self.has_payload, value_budget)
+        is_shaped = not exchange.dialect and doubt_of(exchange) == BELIEVED
+        text = body_json(body, self.has_payload, value_budget, is_shaped)
         count = int(value_budget.left_out) + left_out_of(body)
         if count > 0:
             self._report(exchange, side, "decoded-limit", f"{count} values not in the {side}")
@@ -105,7 +107,8 @@ class BodyWriter:
     def _body(self, exchange: Exchange, is_response: bool, is_member: bool = False) -> Body | None:
         """Return a body in full; None if absent or not decodable (with a problem).
 
-        A body with a hole is not decoded. With `is_member` as far as `memberships` reads it.
+        A body with a hole is not decoded. With `is_member` as far as `memberships` reads it, else
+        with its records as shown, unless the exchange is in doubt.
         """
         asked = exchange.request_frame
         frame = exchange.response_frame if is_response else asked
@@ -126,14 +129,16 @@ class BodyWriter:
                     self.decoded_limit,
                 )  # fmt: skip
                 return cast(Body, guarded(body, doubt_of(exchange)))
-            names = topic_names(exchange.partitions, self.names)
+            names = topic_names(exchange.partitions, self.names) if key in WITH_RECORDS else None
+            doubt = doubt_of(exchange)
+            shape = None if doubt != BELIEVED else with_headers if self.has_payload else with_sizes
             body = full_body(
                 key, version, frame.data, is_response, request, names, exchange.group_protocol,
-                self.decoded_limit, self.unpacking,
+                self.decoded_limit, self.unpacking, shape,
             )  # fmt: skip
         except DecodeError:
             return None
-        shown: Body = guarded(body, doubt_of(exchange))
+        shown: Body = guarded(body, doubt)
         return shown
 
     def _report_nulls(self, exchange: Exchange, side: str, body: Body | None) -> None:

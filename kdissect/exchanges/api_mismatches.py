@@ -30,7 +30,7 @@ from kdissect.exchanges.exchange import (
     UNANSWERED,
     Exchange,
 )
-from kdissect.messages.full_bodies import RECORD_FIELDS
+from kdissect.messages.opened_records import RECORD_FIELDS
 from kdissect.messages.partitions import NO_ID, Partitions
 from kdissect.messages.redaction import listed
 from kdissect.messages.request_fields import FIELDS

@@ -10,6 +10,8 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
+from mypy_extensions import i64
+
 from kdissect.errors import DecodeError
 from kdissect.exchanges.connection_state import ConnectionState, has_spoken
 from kdissect.messages.extracted import FieldSink
@@ -68,7 +70,7 @@ class Candidates:
         self._sink = FieldSink(Interner(), {})
         self._tries = 0
         # Work done so far, in steps of `frame_search`.
-        self.steps = 0
+        self.steps: i64 = 0
         self._remembered: dict[bytes, list[Candidate]] = {}
 
     def of(self, data: bytes) -> list[Candidate]:

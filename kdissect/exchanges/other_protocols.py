@@ -22,6 +22,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from mypy_extensions import i64
+
 TLS_HANDSHAKE: Final = 0x16
 TLS_ALERT: Final = 0x15
 # Bytes examined: more than a DNS name of 255 bytes and its surroundings, or anything else here.
@@ -60,7 +62,7 @@ SMALLEST_DNS: Final = 2 + 12 + 5  # size, header, a question about the root
 MAX_ZOOKEEPER_TIMEOUT: Final = 100_000_000  # ms, a day and more; servers allow 40 s by default
 
 
-def foreign_protocol(data: bytes, start: int, end: int) -> str:
+def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
     """Protocol of a direction's first bytes, ``data[start:end]``; "" for none of these."""
     first = data[start : min(end, start + LOOK)]
     if len(first) < 4:

@@ -68,11 +68,8 @@ def decode_request(
     the last field are counted in ``trailing_size``.
     """
     header = read_request_header(data)
-    key = header.api_key
-    with withholding(key, REQUEST):
-        body = decode_loosely(key, header.api_version, REQUEST, data, header.body_offset)
-    open_body(key, body, is_response=False, protocol=protocol)
-    return header_values(header, data), redacted(find_api(key).name, REQUEST, body, keeps_records)
+    body = _decode_request_body(header, data, protocol, keeps_records)
+    return header_values(header, data), body
 
 
 def decode_response(
@@ -108,7 +105,7 @@ def decode_frame(
     stay bytes. `keeps_records`: see `redacted`.
     """
     if not is_response:
-        return decode_request(data, protocol, keeps_records)[1]
+        return _decode_request_body(read_request_header(data), data, protocol, keeps_records)
     with withholding(key, RESPONSE):
         offset = response_body_offset(key, version, data)
         version = response_layout_version(key, version, data)
@@ -117,6 +114,17 @@ def decode_frame(
         asked = _request_body(request) if key in NEED_REQUEST else None
         open_body(key, body, True, asked, protocol)
     return redacted(find_api(key).name, RESPONSE, body, keeps_records)
+
+
+def _decode_request_body(
+    header: RequestHeader, data: bytes, protocol: GroupProtocol, keeps_records: bool
+) -> Body:
+    """Decode the body of a request behind its header, opened and redacted."""
+    key = header.api_key
+    with withholding(key, REQUEST):
+        body = decode_loosely(key, header.api_version, REQUEST, data, header.body_offset)
+    open_body(key, body, is_response=False, protocol=protocol)
+    return redacted(find_api(key).name, REQUEST, body, keeps_records)
 
 
 def header_values(header: RequestHeader, data: bytes) -> Body:

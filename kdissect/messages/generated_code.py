@@ -15,7 +15,7 @@ from kdissect.messages.layout_writer import method_of
 from kdissect.protocol.plans import GeneratedRead, Plan
 from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.readers import FAILED, NULL, Reader
-from kdissect.protocol.structures import skip_tags
+from kdissect.protocol.structures import read_tag, skip_tags
 
 # The name and version of a layout: one of several under a version is always read by the tree.
 CompiledReads = dict[tuple[str, int], type[GeneratedRead]]
@@ -23,7 +23,7 @@ CompiledReads = dict[tuple[str, int], type[GeneratedRead]]
 _NAMES: Final = {
     "FAILED": FAILED, "NULL": NULL, "read_i16_be": read_i16_be, "read_i32_be": read_i32_be,
     "read_i64_be": read_i64_be, "read_unsigned_varint": read_unsigned_varint,
-    "skip_tags": skip_tags,
+    "read_tag": read_tag, "skip_tags": skip_tags,
 }  # fmt: skip
 
 

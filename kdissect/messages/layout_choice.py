@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kdissect.errors import DecodeError, left_over, no_layout
-from kdissect.messages.value_budget import current, note_of, spending, taken_back
+from kdissect.messages.value_budget import current, note_of, spending
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.notation import load_file
@@ -28,6 +28,9 @@ LAYOUT: Final = "layout"
 UNEXPECTED_NULLS: Final = "unexpected_nulls"
 
 Body = dict[str, Any]
+
+# What `api_readers` found so far: as many as there are versions that have a layout.
+_known_readers: dict[tuple[str | int, int, str], tuple["Layout", ...]] = {}
 
 
 class Layout(NamedTuple):
@@ -62,12 +65,17 @@ def decode_loosely(
 
 def api_readers(api: str | int, version: int, direction: str, data: bytes) -> tuple[Layout, ...]:
     """Layouts of an API's body, see `body_readers`; raise UnknownApi with `data`."""
-    known = find_api(api)
-    if direction not in (REQUEST, RESPONSE):
-        raise ValueError(f"direction is request or response, not {direction!r}")
-    if not known.knows(version):
-        raise no_layout(f"{known.name} {direction}", version, data)
-    return body_readers(f"apis/{known.name}", known.name, direction, version)
+    asked = (api, version, direction)
+    layouts = _known_readers.get(asked)
+    if layouts is None:
+        known = find_api(api)
+        if direction not in (REQUEST, RESPONSE):
+            raise ValueError(f"direction is request or response, not {direction!r}")
+        if not known.knows(version):
+            raise no_layout(f"{known.name} {direction}", version, data)
+        layouts = body_readers(f"apis/{known.name}", known.name, direction, version)
+        _known_readers[asked] = layouts
+    return layouts
 
 
 def decode_message(
@@ -91,12 +99,16 @@ def decode_message(
 def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
     """Values of the first layout that fits, `noted`; else raise the first one's error."""
     first_error: DecodeError | None = None
+    value_budget = current()
+    left, left_out, path = value_budget.left, value_budget.left_out, value_budget.path
     for layout in layouts:
         try:
-            with taken_back():
-                return noted(layout, read_whole(layout.reader, data, offset), data, offset)
+            values = read_whole(layout.reader, data, offset)
         except DecodeError as error:
             first_error = first_error or error
+            value_budget.left, value_budget.left_out, value_budget.path = left, left_out, path
+        else:
+            return noted(layout, values, data, offset)
     assert first_error is not None  # noqa: S101 - there is a reader
     raise first_error
 

@@ -228,30 +228,56 @@ class LayoutWriter:
         self.line("else:")
         self.line("    at = skip_tags(data, at)")
 
+    def tag_fields(self, fields: dict[int, Reader]) -> None:
+        """Read a tag section of which some fields are requested."""
+        self.flush()
+        self.line("if at < size and data[at] == 0:")
+        self.line("    at += 1")
+        self.line("else:")
+        self.depth += 1
+        count, tag, end = self.number(), self.number(), self.number()
+        self.line(f"{count}, at = read_unsigned_varint(data, at)")
+        self.line(f"while {count} > 0:")
+        self.depth += 1
+        self.line(f"{count} -= 1")
+        self.line(f"{tag}, at, {end} = read_tag(data, at)")
+        for number, field in fields.items():
+            self.line(f"if {tag} == {number}:")
+            self.depth += 1
+            self.any(field)
+            self.flush()
+            self.line(f"if at != {end}:")
+            self.line("    return FAILED")
+            self.depth -= 1
+        self.line(f"at = {end}")
+        self.depth -= 2
+
     def struct(self, reader: ProjectedStruct) -> None:
         for slot in reader.resets:
             self.line(f"{self.kept(int(slot))} = NULL")
         for step in reader.steps:
             self.any(step)
         if reader.has_tag_fields:
-            self.flush()
-            self.line("if at >= size or data[at] != 0:")
-            self.line("    return FAILED")
-            self.line("at += 1")
+            self.tag_fields(reader.tag_fields)
         elif reader.is_flexible:
             self.tags()
         if reader.shape is not None:
             self.row(reader.shape)
 
-    def nullable(self, inner: Reader) -> None:
-        """Read a struct after a byte below 0 for null; never used for structs in tags."""
+    def nullable(self, reader: NullableStructReader) -> None:
+        """Read a struct after a byte below 0 for null, in a tag after a varint 0."""
         flag = self.number()
-        self.field(AS_INT8, flag)
-        self.flush()
-        self.line(f"if {flag} >= 0:")
+        if reader.is_tagged:
+            self.flush()
+            self.line(f"{flag}, at = read_unsigned_varint(data, at)")
+            self.line(f"if {flag} > 0:")
+        else:
+            self.field(AS_INT8, flag)
+            self.flush()
+            self.line(f"if {flag} >= 0:")
         self.depth += 1
         before = len(self.lines)
-        self.any(inner)
+        self.any(reader.struct)
         self.flush()
         if len(self.lines) == before:
             self.line("pass")
@@ -305,7 +331,7 @@ class LayoutWriter:
         elif isinstance(reader, ProjectedStruct):
             self.struct(reader)
         elif isinstance(reader, NullableStructReader):
-            self.nullable(reader.struct)
+            self.nullable(reader)
         elif isinstance(reader, ArrayReader):
             self.array(reader)
         elif reader.fixed_size >= 0:

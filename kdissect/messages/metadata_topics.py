@@ -6,6 +6,8 @@ record value   varint frame version, varint type (2), varint version (0),
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from kdissect.errors import DecodeError
 from kdissect.messages.batches import Batch
 from kdissect.messages.record_slices import read_slices
@@ -30,7 +32,9 @@ def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> 
     Controllers do not compress their log; a compressed one may grow to `UNPACKED_LIMIT` bytes and a
     multiple of its size.
     """
-    size = sum(batch.size for batch in batches)
+    size: i64 = 0
+    for batch in batches:
+        size += batch.size
     budget = make_budget(size, UNPACKED_LIMIT)
     for batch in batches:
         if batch.is_control:

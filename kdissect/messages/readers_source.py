@@ -29,7 +29,7 @@ from kdissect.messages.extracted import FieldSink
 from kdissect.protocol.plans import GeneratedRead
 from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.readers import FAILED, NULL, Sink
-from kdissect.protocol.structures import skip_tags
+from kdissect.protocol.structures import read_tag, skip_tags
 '''
 
 

@@ -53,10 +53,13 @@ def redacted(
     """Return a decoded message with ``<redacted, 32 bytes>`` in place of every credential.
 
     `side` is request, response or layout. With `keeps_records` records stay bytes for any topic,
-    for the caller to decode.
+    for the caller to decode, and `body` may be changed in place.
     """
     secrets = listed().get((message, side))
     if secrets is None:
+        return body
+    if keeps_records and (message, side) in only_records():
+        _mark_tags(secrets, body)
         return body
     safe: dict[str, Any] = _redacted(secrets, body, False, keeps_records)
     return safe
@@ -135,6 +138,17 @@ def listed() -> dict[tuple[str, str], Secrets]:
     return found
 
 
+@cache
+def only_records() -> frozenset[tuple[str, str]]:
+    """Messages and sides whose listed fields are all records."""
+    return frozenset(place for place, secrets in listed().items() if _kinds(secrets) == {RECORDS})
+
+
+def _kinds(secrets: Secrets) -> set[str]:
+    """Kinds of all listed fields of a struct and inside it."""
+    return {*secrets.kinds.values()}.union(*map(_kinds, secrets.structs.values()))
+
+
 def _own_names(name: str) -> Iterator[str]:
     """Config names behind a listener, and behind a listener and a mechanism."""
     of_listener = OF_LISTENER.fullmatch(name)
@@ -166,8 +180,25 @@ def _redacted(
         if name in safe:
             safe[name] = _redacted(inner, safe[name], is_secret, keeps_records, is_logger)
     if UNKNOWN_TAGS in safe:
-        safe[UNKNOWN_TAGS] = {tag: _mark(content) for tag, content in safe[UNKNOWN_TAGS].items()}
+        safe[UNKNOWN_TAGS] = _marked_tags(safe[UNKNOWN_TAGS])
     return safe
+
+
+def _mark_tags(secrets: Secrets, value: Any) -> None:
+    """Remove the contents of unknown tags from `value`, in place, where `_redacted` would."""
+    if isinstance(value, list):
+        for item in value:
+            _mark_tags(secrets, item)
+    elif isinstance(value, dict):
+        for name, inner in secrets.structs.items():
+            if name in value:
+                _mark_tags(inner, value[name])
+        if UNKNOWN_TAGS in value:
+            value[UNKNOWN_TAGS] = _marked_tags(value[UNKNOWN_TAGS])
+
+
+def _marked_tags(tags: dict[int, Any]) -> dict[int, Any]:
+    return {tag: _mark(content) for tag, content in tags.items()}
 
 
 def is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bool:

@@ -30,33 +30,9 @@ class Spending:
         _open.value_budget = self._before
 
 
-class TakenBack:
-    """Refunds the bytes taken inside its `with` if that raises."""
-
-    def __init__(self) -> None:
-        self._value_budget = current()
-        self._left = int(self._value_budget.left)
-        self._left_out = int(self._value_budget.left_out)
-        self._path = self._value_budget.path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self._value_budget.left = self._left
-            self._value_budget.left_out = self._left_out
-            self._value_budget.path = self._path
-
-
 def spending(limit: int) -> Spending:
     """Open a budget of `limit` bytes for decoding in this thread; one at a time."""
     return Spending(limit)
-
-
-def taken_back() -> TakenBack:
-    """Refund the bytes taken inside if a DecodeError, or any other exception, is raised."""
-    return TakenBack()
 
 
 def current() -> ValueBudget:

@@ -12,7 +12,6 @@ from typing import Final
 from kdissect.errors import DecodeError
 from kdissect.exchanges.sasl_masking import masked_token
 from kdissect.messages.embedded import ADDRESS_SIZES, ENVELOPE
-from kdissect.messages.full_bodies import RECORDS_FIELDS
 from kdissect.messages.group_protocols import CONNECT, CONSUMER, NEWEST_CONSUMER
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
@@ -21,6 +20,7 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Layout, api_readers, body_readers
+from kdissect.messages.opened_records import RECORDS_FIELDS
 from kdissect.messages.secret_places import header_size
 from kdissect.protocol.primitives import (
     read_compact_length,

@@ -30,6 +30,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", 
 TIMESTAMP_TYPES: Final = ("create", "append")
 # Vendors follow the protocols before 0.8 in codes, by their index in `apis.VENDORS`.
 VENDOR_BASE: Final = 16
+IPV4_SIZE: Final = 4
 
 
 class Texts:
@@ -315,4 +316,6 @@ def address_text(address: bytes) -> str:
     >>> address_text(bytes([127, 0, 0, 1]))
     '127.0.0.1'
     """
+    if len(address) == IPV4_SIZE:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
     return str(ipaddress.ip_address(address))

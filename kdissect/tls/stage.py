@@ -24,6 +24,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from kdissect.errors import Problem
 from kdissect.limits import Limits
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
@@ -291,7 +293,7 @@ class Tls:
         return [*out, end]
 
 
-def is_first(event: Chunk | Gap, begin: int) -> bool:
+def is_first(event: Chunk | Gap, begin: i64) -> bool:
     """Return whether it is certain that the stream starts here, at the position `begin`."""
     starts = event.connection.start_seen[event.direction]
     return isinstance(event, Chunk) and event.position == begin and starts
@@ -310,7 +312,7 @@ def may_be_start(event: Chunk | Gap) -> bool:
     return isinstance(event, Chunk) and event.data[event.start] in KINDS
 
 
-def is_start(data: bytes, start: int, end: int) -> bool:
+def is_start(data: bytes, start: i64, end: i64) -> bool:
     """Return whether a stream that starts with ``data[start:end]`` is TLS."""
     return (
         end - start >= START_SIZE

@@ -1,6 +1,7 @@
 """Rows are packed in the order of the schemas, and every value survives unchanged."""
 
 import base64
+import ipaddress
 from typing import Any
 
 import pyarrow as pa
@@ -509,6 +510,11 @@ def test_texts_come_out_as_they_are(texts: list[str | None]) -> None:
 def test_record_times_are_ns_or_null(ms: int) -> None:
     assert ns_of_ms(ms) == (ms * MS if 0 <= ms <= MAX_MS else NULL)
     assert MAX_MS * MS < 1 << 63
+
+
+@given(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16))
+def test_addresses_are_those_of_the_standard_library(address: bytes) -> None:
+    assert address_text(address) == str(ipaddress.ip_address(address))
 
 
 def test_addresses_and_topic_ids_as_text() -> None:

@@ -99,6 +99,7 @@ OF_SESSION: Final = Fields(
 SESSION: Final = Ref(Session)
 OF_WATCH: Final = Fields(
     Watch,
+    Watch,
     seen=TWO_INTS,
     first=Fixed(Many(CHUNK), Many(CHUNK), made=list),
     begin=TWO_INTS,
