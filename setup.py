@@ -30,20 +30,21 @@ COMPILED = """
     streams/recent_chunks streams/resent streams/sequence streams/tcp_analysis
     framing/frame_search framing/frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
-    protocol/structures
-    messages/aborted_batches messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/extracted messages/declared_roles messages/headers
-    messages/interner messages/legacy_records messages/message_sets messages/metadata_topics
-    messages/old_recognition messages/partitions messages/record_columns messages/record_headers
-    messages/record_slices messages/records messages/request_fields messages/decompression_budget
-    messages/varints
+    protocol/structures protocol/unexpected_nulls
+    messages/aborted_batches messages/batch_counts messages/batches messages/bodies
+    messages/compressed_frames messages/compression messages/declared_roles
+    messages/decompression_budget messages/extracted messages/full_bodies messages/headers
+    messages/interner messages/layout_choice messages/legacy_records messages/memberships
+    messages/message_sets messages/metadata_topics messages/old_recognition
+    messages/opened_records messages/partitions messages/record_columns messages/record_headers
+    messages/record_slices messages/records messages/redaction messages/request_fields
+    messages/value_budget messages/varints
     exchanges/api_mismatches exchanges/body_reader exchanges/broker_side exchanges/candidates
     exchanges/connection_state exchanges/exchange exchanges/fetches exchanges/latency_parts
     exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/other_protocols
-    exchanges/pairing
-    exchanges/partition_merge exchanges/plausibility exchanges/protocol_detection
-    exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
-    exchanges/shared_ids exchanges/topic_name_resolution
+    exchanges/pairing exchanges/partition_merge exchanges/plausibility
+    exchanges/protocol_detection exchanges/request_search exchanges/response_judge
+    exchanges/response_search exchanges/sasl exchanges/shared_ids exchanges/topic_name_resolution
     tables/body_rows tables/row_buffers tables/rows tables/shed_counters
     tls/stage
     dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer

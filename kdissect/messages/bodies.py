@@ -5,6 +5,8 @@ be used up to its last byte. When the layout of a version does not fit, the othe
 releases used under the same version (previews and betas) are tried before the error is raised.
 """
 
+from mypy_extensions import i64
+
 from kdissect.errors import DecodeError
 from kdissect.messages.embedded import NEED_REQUEST, NO_PROTOCOL, GroupProtocol, open_body
 from kdissect.messages.headers import (
@@ -107,7 +109,7 @@ def decode_frame(
     if not is_response:
         return _decode_request_body(read_request_header(data), data, protocol, keeps_records)
     with withholding(key, RESPONSE):
-        offset = response_body_offset(key, version, data)
+        offset: i64 = response_body_offset(key, version, data)
         version = response_layout_version(key, version, data)
         body = decode_loosely(key, version, RESPONSE, data, offset)
     if is_opened:

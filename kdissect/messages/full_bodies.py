@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mypy_extensions import i64
+
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
@@ -37,7 +39,7 @@ def full_body(
     request: bytes = b"",
     names: Mapping[str, str] | None = None,
     protocol: GroupProtocol = NO_PROTOCOL,
-    limit: int = NO_LIMIT,
+    limit: i64 = NO_LIMIT,
     unpacking: Unpacking | None = None,
     shape: Shape | None = None,
 ) -> Body:
@@ -68,7 +70,7 @@ def member_body(
     data: bytes,
     is_response: bool,
     protocol: GroupProtocol = NO_PROTOCOL,
-    limit: int = NO_LIMIT,
+    limit: i64 = NO_LIMIT,
 ) -> Body:
     """Like `full_body` of a group API, without what `memberships` does not read.
 

@@ -12,6 +12,8 @@ same bytes and the same values in both layouts, and counts as the newest; a Dele
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from mypy_extensions import i64
+
 from kdissect.errors import DecodeError, left_over, no_layout
 from kdissect.messages.value_budget import current, note_of, spending
 from kdissect.protocol.apis import find_api
@@ -96,7 +98,7 @@ def decode_message(
     return read_first(layouts, data, offset)
 
 
-def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
+def read_first(layouts: tuple[Layout, ...], data: bytes, offset: i64) -> Body:
     """Values of the first layout that fits, `noted`; else raise the first one's error."""
     first_error: DecodeError | None = None
     value_budget = current()
@@ -128,7 +130,7 @@ def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) ->
     return layouts
 
 
-def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
+def noted(layout: Layout, values: Body, data: bytes, offset: i64) -> Body:
     """Return `values` of `data` from `offset` on, with oddities reported in front.
 
     ``layout_of`` names the releases of a layout that is not the newest, ``unexpected_nulls`` are
@@ -142,7 +144,7 @@ def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
     return {**notes, **values} if notes else values
 
 
-def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
+def read_whole(reader: StructReader, data: bytes, offset: i64) -> Body:
     """Decode the values from `offset` to the last byte of `data`; raise DecodeError."""
     values, end = read_values(reader, data, offset)
     if end != len(data):
@@ -150,7 +152,7 @@ def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
     return values
 
 
-def read_values(reader: Reader, data: bytes, offset: int) -> tuple[Body, int]:
+def read_values(reader: Reader, data: bytes, offset: i64) -> tuple[Body, i64]:
     """Decode the values of a struct at `offset`; also return the offset behind it.
 
     ``left_out``, in front, is the number of elements without room, and the place of the first.
@@ -162,7 +164,7 @@ def read_values(reader: Reader, data: bytes, offset: int) -> tuple[Body, int]:
     count = int(value_budget.left_out - before)
     if count:
         values = {**note_of(count, "" if before else value_budget.path), **values}
-    return values, int(end)
+    return values, end
 
 
 @cache

@@ -25,6 +25,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from mypy_extensions import i64
+
 from kdissect.messages.layout_choice import Body
 
 JOIN_GROUP: Final = 11
@@ -55,7 +57,7 @@ class Membership(NamedTuple):
 
 
 def memberships(
-    key: int,
+    key: i64,
     request: Body,
     response: Body | None,
     protocol_name: str = "",
@@ -81,7 +83,7 @@ def memberships(
     return [] if beat is None else [beat]
 
 
-def _certain(key: int, request: Body) -> Body:
+def _certain(key: i64, request: Body) -> Body:
     """The request without the fields that its response decides."""
     if key == JOIN_GROUP and len(request.get("protocols") or ()) > 1:
         return {**request, "protocols": [], "topics": None}

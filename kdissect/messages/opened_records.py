@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
+from mypy_extensions import i64
+
 from kdissect.messages.embedded import ENVELOPE
 from kdissect.messages.enum_names import with_names
 from kdissect.messages.internal_topics import is_opened, opened_record
@@ -34,19 +36,19 @@ class Opener:
     """
 
     def __init__(
-        self, names: Mapping[str, str], budget: Budget, limit: int, shape: Shape | None
+        self, names: Mapping[str, str], budget: Budget, limit: i64, shape: Shape | None
     ) -> None:
         self.names = names
         self.budget = budget
         self.limit = limit
         self.shape = shape
 
-    def open(self, key: int, body: Body, is_response: bool) -> None:
+    def open(self, key: i64, body: Body, is_response: bool) -> None:
         """Decode all records of a body of API `key`."""
         if key == ENVELOPE:
             self._open_forwarded(body, None)
         else:
-            self._open_struct(places_of(key, is_response), body, None)
+            self._open_struct(places_of(int(key), is_response), body, None)
 
     def _open_struct(self, places: Places, struct: Body, topic: str | None) -> None:
         """Decode the records at `places` in a struct inside the topic `topic`."""
@@ -79,8 +81,10 @@ class Opener:
         """Return the topic of a struct; pieces of a snapshot that are not aligned are marked."""
         if struct.get(UNALIGNED) and struct.get("position"):
             struct[UNALIGNED] = _not_aligned(struct)
-        named: str | None = struct.get("topic") or struct.get("name")
-        return named or self.names.get(struct.get("topic_id", ""), topic)
+        named = struct.get("topic") or struct.get("name")
+        if isinstance(named, str):
+            return named
+        return self.names.get(struct.get("topic_id", ""), topic)
 
     def _batches(self, data: bytes, topic: str | None) -> list[Body]:
         batches = decode_records(data, self.limit, self.budget)

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from mypy_extensions import i64
+
 from kdissect.errors import DecodeError, UnknownApi
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.notation import read_index
@@ -197,7 +199,7 @@ def _mark_tags(secrets: Secrets, value: Any) -> None:
             value[UNKNOWN_TAGS] = _marked_tags(value[UNKNOWN_TAGS])
 
 
-def _marked_tags(tags: dict[int, Any]) -> dict[int, Any]:
+def _marked_tags(tags: Any) -> dict[Any, Any]:
     return {tag: _mark(content) for tag, content in tags.items()}
 
 
@@ -222,6 +224,7 @@ def is_secret_struct(secrets: Secrets, struct: dict[str, Any], is_logger: bool) 
 
 def _mark(value: Any) -> Any:
     if isinstance(value, bytes | str):
-        size = len(value.encode("utf-8", "backslashreplace") if isinstance(value, str) else value)
+        data = value.encode("utf-8", "backslashreplace") if isinstance(value, str) else value
+        size: i64 = len(data)
         return f"<redacted, {size} bytes>"
     return value

@@ -7,6 +7,8 @@ open budget of their thread; without one, nothing is limited.
 import threading
 from typing import Any, Final
 
+from mypy_extensions import i64
+
 from kdissect.errors import InvalidValue
 from kdissect.protocol.readers import NO_LIMIT, ValueBudget
 
@@ -17,7 +19,7 @@ _open = threading.local()
 class Spending:
     """The open budget of this thread inside its `with`; a generator would cost three calls more."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: i64) -> None:
         self.value_budget = ValueBudget(min(limit, NO_LIMIT))
         self._before: ValueBudget | None = None
 
@@ -30,7 +32,7 @@ class Spending:
         _open.value_budget = self._before
 
 
-def spending(limit: int) -> Spending:
+def spending(limit: i64) -> Spending:
     """Open a budget of `limit` bytes for decoding in this thread; one at a time."""
     return Spending(limit)
 
@@ -41,7 +43,7 @@ def current() -> ValueBudget:
     return value_budget if value_budget is not None else ValueBudget()
 
 
-def charge(data: bytes, ratio: int) -> None:
+def charge(data: bytes, ratio: i64) -> None:
     """Charge the maximum result of bytes that are decoded whole: `ratio` times their size.
 
     Raises InvalidValue, and charges nothing, if not enough is left.

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from mypy_extensions import i64
+
 from kdissect.errors import DecodeError
 from kdissect.protocol.layouts import primitive_reader
 from kdissect.protocol.primitives import read_unsigned_varint
@@ -149,6 +151,6 @@ class _NullFinder:
             self.found(path, offset)
         return end
 
-    def found(self, path: str, offset: int) -> None:
+    def found(self, path: str, offset: i64) -> None:
         if len(self.places) < PLACES_LIMIT:
             self.places.append({"path": path, "offset": int(offset)})
