@@ -2,7 +2,9 @@
 
 import random
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kdissect.rules.plans import joins
@@ -45,3 +47,31 @@ def test_blocks_have_all_pairs(number: int) -> None:
     assert sorted(found) == sorted(expected), SEED
     # A block is no larger than asked for, but for the pairs of one row, or of unique keys.
     assert all(len(one) <= max(most, right_count, left_count) for one, _ in blocks), SEED
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_outer_joins_have_each_row_of_both_sides(number: int) -> None:
+    chance = random.Random(f"{SEED} outer {number}")
+    left_count, right_count = chance.randrange(20), chance.randrange(20)
+    one, other = drawn_column(chance, left_count), drawn_column(chance, right_count)
+    ((left, right),) = joins.pairs([one], [other], [False], left_count, right_count)
+    left, right = joins.with_unmatched(left, right, left_count)
+    left, right = joins.with_rest(left, right, right_count)
+    table = pa.table({"left": range(left_count), "key": [*known_values(one)]})
+    beside = pa.table({"right": range(right_count), "key": [*known_values(other)]})
+    with duckdb.connect() as connection:
+        query = 'SELECT "left", "right" FROM "table" t FULL JOIN beside b ON t.key = b.key'
+        connection.register("table", table)
+        connection.register("beside", beside)
+        rows = connection.sql(query).fetchall()
+    expected = sorted((-1 if a is None else a, -1 if b is None else b) for a, b in rows)
+    assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected, SEED
+    # The next join takes rows of rows.
+    before = np.array([chance.randrange(-1, 9) for _ in range(left_count)], np.int64)
+    again = joins.taken(before, left)
+    assert again.tolist() == [-1 if row < 0 else before[row] for row in left], SEED
+
+
+def known_values(column: Column) -> list[int | None]:
+    pairs = zip(column.values.tolist(), column.known.tolist(), strict=True)
+    return [value if is_known else None for value, is_known in pairs]

@@ -66,8 +66,10 @@ class Chain:
         if others:
             blocks = self._matching(number, blocks, others)
         left_rows, right_rows = (np.concatenate(places) for places in zip(*blocks, strict=True))
-        if how == "left":
+        if how in ("left", "outer"):
             left_rows, right_rows = joins.with_unmatched(left_rows, right_rows, self.count)
+            if how == "outer":
+                left_rows, right_rows = joins.with_rest(left_rows, right_rows, count)
         elif how not in ("inner", "cross"):
             raise ValueError(f"no plan has a join {how}")
         self._keep(left_rows)
@@ -75,7 +77,7 @@ class Chain:
 
     def _keep(self, rows: Array) -> None:
         self.rows = {
-            relation: rows if places is None else places[rows]
+            relation: rows if places is None else joins.taken(places, rows)
             for relation, places in self.rows.items()
         }
         self.count = len(rows)

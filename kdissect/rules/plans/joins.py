@@ -88,6 +88,23 @@ def with_unmatched(left: Array, right: Array, left_count: int) -> tuple[Array, A
     return left[order], right[order]
 
 
+def with_rest(left: Array, right: Array, right_count: int) -> tuple[Array, Array]:
+    """The pairs, and behind them each row of the right without one, paired with -1."""
+    matched = np.zeros(right_count, bool)
+    matched[right[right >= 0]] = True
+    rest = np.flatnonzero(~matched)
+    return np.concatenate((left, np.full(len(rest), -1))), np.concatenate((right, rest))
+
+
+def taken(places: Array, rows: Array) -> Array:
+    """The places of these rows; -1 for the row -1."""
+    if len(rows) == 0 or rows.min() >= 0:
+        return places[rows]
+    if len(places) == 0:
+        return np.full(len(rows), -1)
+    return np.where(rows < 0, -1, places[rows])
+
+
 def _codes(
     left: Sequence[Column], right: Sequence[Column], nulls_match: Sequence[bool],
     left_count: int, right_count: int,
