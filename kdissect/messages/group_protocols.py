@@ -23,9 +23,11 @@ SUBSCRIPTION: Final = "Subscription"
 ASSIGNMENT: Final = "Assignment"
 NEWEST_CONSUMER: Final = 3  # newer ones add fields at its end
 STREAMS: Final = "stream"
-# Older requests and responses do not contain the type; these names belong to one.
 # '{"":1},' becomes a dict in a list, of 190 bytes; as much again for a rewritten list of numbers.
 JSON_RATIO: Final = 48
+# A schema registry has two levels. Values are walked by recursion, some calls for each level.
+JSON_LEVELS: Final = 64
+# Older requests and responses do not contain the type; these names belong to one.
 CONNECT_PROTOCOLS: Final = frozenset({"default", "compatible", "sessioned"})
 
 
@@ -124,6 +126,20 @@ def decode_json(data: bytes) -> Any:
         value = json.loads(data)
         # An escape may stand for half a character, which cannot be written as UTF-8.
         json.dumps(value, ensure_ascii=False).encode()
-        return value
     except (ValueError, RecursionError) as error:
         raise InvalidValue(f"not JSON: {error}", offset=0, data=data) from None
+    if is_deeper(value, JSON_LEVELS):
+        raise InvalidValue(f"JSON of more than {JSON_LEVELS} levels", offset=0, data=data)
+    return value
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether arrays and objects are nested deeper than `levels`.
+
+    >>> is_deeper([{"a": 1}], 2), is_deeper([{"a": []}], 2)
+    (False, True)
+    """
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(is_deeper(one, levels - 1) for one in inner)

@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kdissect
+from kdissect.cli.tree import tree_lines
 from kdissect.errors import DecodeError
 from kdissect.messages.bodies import decode, decode_frame
 from kdissect.messages.embedded import decode_forwarded, decode_principal
+from kdissect.messages.full_bodies import body_json, jsonable
 from kdissect.messages.group_protocols import decode_member, opened_member
+from kdissect.messages.opened_records import shaped
 from kdissect.messages.streams_assignment import decode_streams_assignment
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -89,6 +92,23 @@ def test_user_data_of_the_sticky_assignors_is_opened() -> None:
     ):
         body = decode_member(subscription(user_data), "Subscription", "consumer", name)
         assert body["user_data"] == values
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[[{"a":[', b'[1,{"b":2,"a":'])
+def test_json_that_is_nested_too_deeply_to_be_walked_is_not_decoded(opening: bytes) -> None:
+    closing = opening.translate(bytes.maketrans(b"[{", b"]}"), b'"ab:12,')[::-1]
+    steps = len(closing)
+    for count in (1, 63 // steps, 64 // steps, 64 // steps + 1, 300 // steps, 600 // steps, 9_999):
+        data = opening * count + b"1" + closing * count
+        member = opened_member(data, "Subscription", "sr", "v0")
+        if count * steps <= 64:
+            assert member == {"size": len(data), "json": json.loads(data)}
+        else:
+            assert member.keys() == {"undecoded", "error"}
+        body = {"protocols": [{"metadata": member}]}
+        assert body_json(body, False) == json.dumps(body, ensure_ascii=False)
+        assert json.dumps(jsonable(shaped(body, False)), ensure_ascii=False) == json.dumps(body)
+        assert list(tree_lines(body, ""))
 
 
 def test_connect_and_schema_registry_members_are_read() -> None:
