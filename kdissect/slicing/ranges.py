@@ -28,6 +28,8 @@ ASKED: Final = (*NEEDED, "all_exchanges", "all_partitions")
 START_APIS: Final = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
 # Responses that have both names and ids of topics.
 NAMING_APIS: Final = ("Metadata", "CreateTopics", "DescribeTopicPartitions")
+# The range of a connection with a packet whose time is none: nothing of it is known to be outside.
+ALWAYS: Final = (-(1 << 63), (1 << 63) - 1)
 IN_FLIGHT: Final = 5  # max.in.flight.requests.per.connection, and the most with idempotence
 
 
@@ -78,10 +80,15 @@ def find_ranges(places: Sequence[Place], where: str, around: Around) -> Ranges:
 
 def _read(connection: "duckdb.DuckDBPyConnection") -> Ranges:
     times: dict[int, list[tuple[int, int]]] = {}
+    timeless: set[int] = set()
     rows = connection.execute(MERGED)
     while batch := rows.fetchmany(10_000):
         for connection_id, start, end in batch:
+            if start is None or end is None:
+                timeless.add(connection_id)
             times.setdefault(connection_id, []).append((start, end))
+    for connection_id in timeless:
+        times[connection_id] = [ALWAYS]
     endpoints = [Endpoints(*row) for row in connection.execute(SAME_ENDS).fetchall()]
     (exchanges,) = connection.execute("SELECT count(*) FROM chosen").fetchone() or (0,)
     (has_tls,) = connection.execute("SELECT count(*) > 0 FROM chosen_tls").fetchone() or (False,)

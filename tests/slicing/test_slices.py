@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ from tests.recovery.faults import CLASSES
 from tests.recovery.talks import packets_of
 from tests.seeds import SEED
 from tests.slicing.comparing import compared, rows_of, write_packets
+
+NO_TIME = (1 << 63) - 1
+ENHANCED_PACKET = 6
+TIME_AT = 12
 
 CAPTURES = Path("captures")
 QUICKSTART = CAPTURES / "quickstart.pcapng"
@@ -244,9 +249,10 @@ def test_a_slice_of_a_slice_has_both_frame_numbers(tmp_path: Path) -> None:
     assert second == list(range(1, len(first) + 1))
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_of_a_damaged_capture_a_sound_one_is_made(number: int, tmp_path: Path) -> None:
-    source = random.Random(f"{SEED} {number}")
+# The last one has a connection that begins with a packet whose time is none.
+@pytest.mark.parametrize("drawn", [*(f"{SEED} {number}" for number in range(6)), "109507573 3"])
+def test_of_a_damaged_capture_a_sound_one_is_made(drawn: str, tmp_path: Path) -> None:
+    source = random.Random(drawn)
     damaged = bytearray((CAPTURES / "telemetry-4.3.1.pcapng").read_bytes())
     for _ in range(source.choice((3, 30, 200))):
         damaged[source.randrange(200, len(damaged))] = source.randrange(256)
@@ -259,12 +265,40 @@ def test_of_a_damaged_capture_a_sound_one_is_made(number: int, tmp_path: Path) -
     originals = {packet.number: packet for packet in packets_in(tmp_path / "a.pcapng")}
     with open_captures(tmp_path / "b.pcapng") as capture:
         copies = [packet for batch in capture for packet in batch]
-        assert capture.problems == []
+        # Of a packet whose time is none, the copy has none, too.
+        timeless = any(one.time_ns == NO_TIME for one in copies)
+        assert [one.kind for one in capture.problems] == ["bad-time"] * timeless
     comments = comments_in(tmp_path / "b.pcapng")
     assert len(copies) == len(comments) == made.packets
     assert [values_of(one) for one in copies] == [
         values_of(originals[number]) for number, _ in comments
     ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_packets_without_time_are_copied_as_they_are(number: int, tmp_path: Path) -> None:
+    chance = random.Random(f"{SEED} times {number}")
+    damaged = bytearray(QUICKSTART.read_bytes())
+    places = [at for at, kind in blocks_of(damaged) if kind == ENHANCED_PACKET]
+    count = (1, 40, len(places) - 20)[number % 3]
+    for at in chance.sample(places, count):
+        damaged[at + TIME_AT : at + TIME_AT + 4] = b"\xff\xff\xff\x7f"  # the upper half
+    source, target = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
+    source.write_bytes(damaged)
+    made = write_slice(source, target)
+    originals = {packet.number: values_of(packet) for packet in packets_in(source)}
+    with open_captures(target) as capture:
+        copies = [values_of(packet) for batch in capture for packet in batch]
+    assert made.packets == len(copies) > 0, SEED
+    assert copies == [originals[number] for number, _ in comments_in(target)], SEED
+
+
+def blocks_of(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """Offset and type of each block of a little-endian pcapng."""
+    at = 0
+    while at < len(data):
+        yield at, int.from_bytes(data[at : at + 4], "little")
+        at += int.from_bytes(data[at + 4 : at + 8], "little")
 
 
 def test_an_empty_selection_is_reported_and_writes_nothing(
