@@ -32,12 +32,30 @@ WORD = re.compile(r"[A-Z]?[a-z]+")
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
 
+# What is at the top of the repository: anything else was added by accident.
+AT_THE_TOP = {
+    ".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md",
+    "Containerfile", "LICENSE", "MANIFEST.in", "Makefile", "NOTICE", "README.md", "benchmarks",
+    "captures", "deploy", "docs", "examples", "kdissect", "notebooks", "pyproject.toml",
+    "pyspark_kdissect", "release", "setup.py", "tests", "tools",
+}  # fmt: skip
+
+
 def compiled_modules() -> set[str]:
     for node in ast.parse((ROOT / "setup.py").read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED":
             words = node.value.func.value.value  # type: ignore[attr-defined]
             return set(words.split())
     raise AssertionError("setup.py has no COMPILED")
+
+
+def test_nothing_else_is_at_the_top_of_the_repository() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not in a clone")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert {name.partition("/")[0] for name in listed} == AT_THE_TOP
 
 
 def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
