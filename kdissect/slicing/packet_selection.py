@@ -16,6 +16,8 @@ from kdissect.capture.packet import Packet
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import Segment, flow_of
 from kdissect.slicing.ranges import Endpoints, Ranges
+from kdissect.streams.clock import WRONG, Clock
+from kdissect.streams.connections import own_copy
 
 # Segments of one direction that may follow a late one: 1 MiB at an MSS of 1448 is 724.
 LOOK_BACK: Final = 1024
@@ -132,6 +134,9 @@ class Marking:
         for endpoints in ranges.endpoints:
             for flow in flows_of(endpoints):
                 self._connections.setdefault(flow, []).append(endpoints.connection_id)
+        # The ranges have the times that the dissection believed, so wrong ones are found as there.
+        self._clock = Clock()
+        self._odd: Segment | None = None
 
     def feed(self, packets: Iterable[Packet]) -> None:
         """Process packets in the order of the capture."""
@@ -141,7 +146,11 @@ class Marking:
             if decoder.late:
                 self._late()
             if segment is not None:
-                self._segment(segment)
+                self._judge_odd(segment.time_ns)
+                if self._clock.is_odd(segment.time_ns):
+                    self._odd = own_copy(segment)
+                else:
+                    self._segment(segment)
         decoder.problems.clear()
         notes = decoder.fragments_of
         for ordinal in list(islice(notes, max(0, len(notes) - MAXIMUM_NOTES))):
@@ -149,8 +158,21 @@ class Marking:
 
     def finish(self) -> None:
         """End of the captures: fragments still incomplete are never reassembled."""
+        self._judge_odd(self._clock.odd_ns)
         self._decoder.finish()
         self._late()
+
+    def _judge_odd(self, time_ns: int) -> None:
+        """Process the segment with an odd time, if any, as the next time shows what it means."""
+        odd, self._odd = self._odd, None
+        if odd is None:
+            return
+        before_ns = self._clock.now_ns
+        says = self._clock.judge(time_ns)
+        self._clock.settle(says)
+        if says == WRONG:
+            odd.time_ns = before_ns
+        self._segment(odd)
 
     def _late(self) -> None:
         late, self._decoder.late = self._decoder.late, []
