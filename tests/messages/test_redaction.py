@@ -1,5 +1,6 @@
 """Credentials are taken out of messages, by the list of them in the schema."""
 
+import copy
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 from kdissect.errors import DecodeError
 from kdissect.messages.bodies import decode, decode_frame
 from kdissect.messages.named_messages import decode_message
-from kdissect.messages.redaction import KINDS, has_secrets, is_secret_config, listed, redacted
+from kdissect.messages.redaction import (
+    KINDS,
+    Secrets,
+    has_secrets,
+    is_secret_config,
+    listed,
+    only_records,
+    redacted,
+)
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.notation import load_file, read_index
 from kdissect.protocol.specs import Definition, FieldSpec
@@ -318,3 +327,23 @@ def test_an_unknown_api_may_hold_secrets() -> None:
     with pytest.raises(DecodeError) as caught:
         decode_frame(9999, 0, b"\0\0\0\x01hunter2", is_response=True)
     assert "hunter2" not in caught.value.hexdump()
+
+
+@given(st.data())
+def test_kept_records_leave_no_content_of_unknown_tags_beside_them(data: st.DataObject) -> None:
+    message, side = data.draw(st.sampled_from(sorted(only_records())))
+
+    def struct(secrets: Secrets) -> Any:
+        fields: dict[str, Any] = dict.fromkeys(secrets.kinds, b"r")
+        for name, inner in secrets.structs.items():
+            fields[name] = data.draw(st.sampled_from(([], [struct(inner), struct(inner)], None)))
+        if data.draw(st.booleans()):
+            fields["unknown_tags"] = {9: b"secret", 77: b""}
+        return fields
+
+    body = struct(listed()[message, side])
+    before = copy.deepcopy(body)
+    shown = redacted(message, side, body, keeps_records=True)
+    assert "b'secret'" not in repr(shown)
+    hidden = repr({9: "<redacted, 6 bytes>", 77: "<redacted, 0 bytes>"})
+    assert repr(shown) == repr(before).replace(repr({9: b"secret", 77: b""}), hidden)
