@@ -435,20 +435,15 @@ class Dissector:
     def _take_problems(self) -> None:
         """Drain the stages' problems into the table, in the order of the stages."""
         if self.decoder.problems:
-            found = self.decoder.problems
+            self.add_problems(self.decoder.problems)
             self.decoder.problems = []
-            self.add_problems(found)
         if self.streams.problems:
-            found = self.streams.problems
+            self.add_problems(self.streams.problems)
             self.streams.problems = []
-            self.add_problems(found)
         for problems in (self.tls.keys.problems, self.tls.problems):
             self.add_problems(problems)
             problems.clear()
         if self.frames.problems:
-            found = self.frames.problems
+            self.add_problems(self.frames.problems)
             self.frames.problems = []
-            self.add_problems(found)
-        found = self.exchanges.take_problems()
-        if found:
-            self.add_problems(found)
+        self.add_problems(self.exchanges.take_problems())
