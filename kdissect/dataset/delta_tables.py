@@ -15,6 +15,7 @@ files below the directory, of limited size), and the paths of all files that the
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 APPLICATION: Final = "kdissect"
 LOG: Final = "_delta_log"
 ANY: Final = re.compile(r".*", re.DOTALL)
+# A version, or a checkpoint of one. A writer that was killed leaves temporary files beside them,
+# before the first version, too.
+OF_VERSION: Final = re.compile(r"\d{20}\.(json|checkpoint\.(.+\.)?(parquet|json))")
 OF_STORE: Final = re.compile(r"Generic (S3|GCS|MicrosoftAzure) error")
 # Of a file of a log: a checkpoint of 400 000 files.
 LOG_BYTES: Final = 256 << 20
@@ -267,7 +271,7 @@ def deltalake() -> Any:
 
 
 def has_log(location: str, name: str) -> bool:
-    """Return whether there is a table; DatasetError for a log with links, or files too large."""
+    """Return whether a table has a version; DatasetError for links, or files too large."""
     place = f"{name}/{LOG}"
     if is_uri(location):
         sizes = {one.location: one.size for one in files_in(joined(location, place))}
@@ -275,9 +279,14 @@ def has_log(location: str, name: str) -> bool:
         with suppress(FileNotFoundError), Below(location) as below:
             below.check(place)
             below.directories(place, ANY)  # a link to one
-            return bool(check_sizes(location, below.files(place)))
+            return has_version(check_sizes(location, below.files(place)))
         return False
-    return bool(check_sizes("", sizes))
+    return has_version(check_sizes("", sizes))
+
+
+def has_version(names: Iterable[str]) -> bool:
+    """Return whether one of the files of a log is a version of the table."""
+    return any(OF_VERSION.fullmatch(PurePosixPath(name).name) for name in names)
 
 
 def check_sizes(location: str, sizes: Mapping[str, int]) -> Mapping[str, int]:

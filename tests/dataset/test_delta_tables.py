@@ -140,6 +140,22 @@ def test_duckdb_and_pandas_answer_a_question_in_three_lines(made: Path) -> None:
     assert found == duckdb.sql(QUESTION.format(named)).to_arrow_table().to_pylist()
 
 
+@pytest.mark.parametrize("left", ["", "_commit_1f3e.json.tmp", "00000000000000000000.json#1"])
+@pytest.mark.parametrize("table", ["runs", "connections", "exchanges"])
+def test_a_table_whose_first_version_was_not_written_is_made(
+    table: str, left: str, tmp_path: Path
+) -> None:
+    """What a writer leaves that is killed in its first commit to a table."""
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
+    log = tmp_path / "dataset" / table / "_delta_log"
+    log.mkdir(parents=True)
+    if left:
+        (log / left).write_bytes(b"{")
+    for count in (1, 2):
+        dissect(None, paths[:count], tmp_path / "dataset", tables=tuple(TABLES))
+        assert dataset_rows(tmp_path / "dataset") == library_rows(paths[:count])
+
+
 def test_what_was_opened_before_a_run_is_read_to_its_end(tmp_path: Path) -> None:
     """Snapshot isolation: the run replaces files that the reader has in its plan."""
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
