@@ -25,6 +25,8 @@ COMPILED = """
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
     packets/tunnels packets/wireless
     sources/ring_blocks
+    encoding/choices encoding/classes encoding/documents encoding/kinds encoding/sinks
+    encoding/sources
     streams/acknowledged streams/clock streams/connections streams/direction_counts
     streams/duplicates streams/events streams/handshake streams/reassembly_buffer streams/receiver
     streams/recent_chunks streams/resent streams/sequence streams/tcp_analysis
@@ -49,8 +51,9 @@ COMPILED = """
     tls/stage
     dissection/body_writer dissection/detail dissection/dissector dissection/exchange_writer
     dissection/cancellation dissection/record_writer dissection/row_sink dissection/totals
-    checkpoint/left_edge checkpoint/packed_segments checkpoint/split_dissector
-    checkpoint/split_sink
+    checkpoint/connection_merge checkpoint/left_edge checkpoint/merger
+    checkpoint/packed_segments checkpoint/recent_segments checkpoint/split_dissector
+    checkpoint/split_sink checkpoint/synchronization
 """.split()  # noqa: SIM905  # a line a package
 # Modules that the tree does not have, and which module of it writes their source.
 GENERATED = {
@@ -61,7 +64,7 @@ GENERATED_BASE = Path("build", "generated")
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
-    "streams": ("capture", "packets", "sources", "streams", "framing", "tls"),
+    "streams": ("capture", "packets", "sources", "encoding", "streams", "framing", "tls"),
     "messages": ("protocol", "messages"),
     "exchanges": ("exchanges", "tables", "dissection", "checkpoint"),
 }

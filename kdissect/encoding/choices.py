@@ -12,13 +12,13 @@ from kdissect.errors import EncodingError
 DEEPEST: Final = 16
 
 
-class OneOf:
+class OneOf(Kind):
     """Value of one of several types, chosen by its class and identified by a byte."""
 
     def __init__(self, **kinds: tuple[type, Kind]) -> None:
         self.classes = {of: number for number, (of, _) in enumerate(kinds.values())}
         self.kinds = [kind for _, kind in kinds.values()]
-        self.least = 1 + min(kind.least for kind in self.kinds)
+        super().__init__(1 + min([kind.least for kind in self.kinds]))
 
     def write(self, sink: Sink, value: Any) -> None:
         """Write it."""
@@ -36,12 +36,13 @@ class OneOf:
         return self.kinds[number].read(source)
 
 
-class Nothing:
+class Nothing(Kind):
     """None."""
 
-    least = 0
+    def __init__(self) -> None:
+        super().__init__(0)
 
-    def write(self, sink: Sink, value: None) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write nothing."""
         if value is not None:
             raise not_declared(value, "None")
@@ -50,12 +51,11 @@ class Nothing:
         """Read nothing."""
 
 
-class Plain:
+class Plain(Kind):
     """None, bool, int, text, bytes, and lists, tuples and dicts of these, nested DEEPEST deep."""
 
-    least = 1
-
     def __init__(self, depth: int = DEEPEST, **more: tuple[type, Kind]) -> None:
+        super().__init__()
         self.inner = OneOf(
             none=(type(None), Nothing()),
             bool=(bool, BOOL),

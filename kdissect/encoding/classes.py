@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import repeat
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kdissect.encoding.kinds import BYTES, TEXT, Dict, Kind
 from kdissect.encoding.sinks import MOST_CLASSES, NONE, Sink, Writable, not_declared
@@ -12,22 +12,24 @@ from kdissect.encoding.sources import Source
 from kdissect.errors import EncodingError
 
 
-class Layout(Writable, Protocol):
-    """Encoding of the objects of a class."""
+class Layout(Writable):
+    """Encoding of the objects of a class, of at least `least` bytes each."""
 
-    kind: type
-    least: int
+    def __init__(self, kind: type, least: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.least = least
 
     def blank(self) -> Any:
         """An object without field values, which are read later."""
-        ...
+        raise NotImplementedError
 
     def read(self, source: Source, value: Any) -> None:
         """Read the fields of an object."""
-        ...
+        raise NotImplementedError
 
 
-class Fields:
+class Fields(Layout):
     """A class with fields: integers, then bools, then other types.
 
     `make` creates an object with arbitrary field values. Fields in `left_out` are not written: the
@@ -44,14 +46,13 @@ class Fields:
         left_out: Mapping[str, Any] | None = None,
         **others: Kind,
     ) -> None:
-        self.kind = kind
-        self.number = -1
         self.ints = tuple(ints.split())
         self.bools = tuple(bools.split())
         self.others = tuple(others.values())
         self.left_out = dict(left_out or {})
         self.names = (*self.ints, *self.bools, *others, *self.left_out)
-        self.least = len(self.ints) + bool(self.bools) + sum(one.least for one in self.others)
+        least = sum([one.least for one in self.others])
+        super().__init__(kind, len(self.ints) + bool(self.bools) + least)
         self._make = make
         self._get_ints = getter(self.ints)
         self._get_bools = getter(self.bools)
@@ -126,12 +127,12 @@ def attribute_names(value: Any) -> set[str]:
     return set(declared)
 
 
-class Inline:
+class Inline(Kind):
     """An object with a single owner, written in place."""
 
     def __init__(self, layout: Fields) -> None:
+        super().__init__(max(layout.least, 1))
         self.layout = layout
-        self.least = max(layout.least, 1)
 
     def write(self, sink: Sink, value: Any) -> None:
         """Write its fields."""
@@ -144,35 +145,31 @@ class Inline:
         return value
 
 
-class SharedDict:
+class SharedDict(Layout):
     """A dict shared by several objects, as one object."""
 
-    kind: type = dict
-
     def __init__(self, key: Kind, value: Kind) -> None:
-        self.number = -1
         self.items = Dict(key, value)
-        self.least = self.items.least
+        super().__init__(dict, self.items.least)
 
-    def blank(self) -> dict[Any, Any]:
+    def blank(self) -> Any:
         """A dict without items."""
         return {}
 
-    def write(self, sink: Sink, value: dict[Any, Any]) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write the items."""
         self.items.write(sink, value)
 
-    def read(self, source: Source, value: dict[Any, Any]) -> None:
+    def read(self, source: Source, value: Any) -> None:
         """Read the items."""
         value.update(self.items.read(source))
 
 
-class Ref:
+class Ref(Kind):
     """Reference to an object of certain classes; with `or_none` also None."""
 
-    least = 1
-
     def __init__(self, *kinds: type, or_none: bool = False) -> None:
+        super().__init__()
         self.kinds = frozenset(kinds)
         self.or_none = or_none
 
@@ -215,5 +212,5 @@ def getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """Function that returns the values of these attributes."""
     if not names:
         return lambda _: ()
-    found = attrgetter(*names)
+    found: Any = attrgetter(*names)
     return found if len(names) > 1 else lambda value: (found(value),)

@@ -4,36 +4,35 @@ A type writes a value to a `Sink` and reads it from a `Source`; `least` is the m
 value in bytes.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kdissect.encoding.sinks import NONE, Sink, not_declared
 from kdissect.encoding.sources import Source
 from kdissect.errors import EncodingError
 
 
-class Kind(Protocol):
+class Kind:
     """A declared type."""
 
-    least: int
+    def __init__(self, least: int = 1) -> None:
+        self.least = least
 
     def write(self, sink: Sink, value: Any) -> None:
         """Write a value."""
-        ...
+        raise NotImplementedError
 
     def read(self, source: Source) -> Any:
         """Read a value; raises EncodingError and the errors of `documents.DAMAGE`."""
-        ...
+        raise NotImplementedError
 
 
-class Int:
+class Int(Kind):
     """A 64-bit integer."""
 
-    least = 1
-
-    def write(self, sink: Sink, value: int) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write it."""
         sink.integer(value)
 
@@ -42,12 +41,10 @@ class Int:
         return source.integer()
 
 
-class Bool:
+class Bool(Kind):
     """A bool."""
 
-    least = 1
-
-    def write(self, sink: Sink, value: bool) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write it."""
         sink.integer(value)
 
@@ -59,15 +56,14 @@ class Bool:
         return number == 1
 
 
-class Text:
+class Text(Kind):
     """A text; with `or_none` also None."""
 
-    least = 1
-
     def __init__(self, or_none: bool = False) -> None:
+        super().__init__()
         self.or_none = or_none
 
-    def write(self, sink: Sink, value: str | None) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write it."""
         if value is None and self.or_none:
             sink.integer(NONE)
@@ -84,15 +80,14 @@ class Text:
         return text
 
 
-class Bytes:
+class Bytes(Kind):
     """Bytes; `made` converts them to another type, such as a bytearray."""
 
-    least = 1
-
     def __init__(self, made: Callable[[bytes], Any] | None = None) -> None:
+        super().__init__()
         self.made = made
 
-    def write(self, sink: Sink, value: bytes) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write them."""
         sink.blob(value if isinstance(value, bytes) else bytes(value))
 
@@ -104,12 +99,11 @@ class Bytes:
         return content if self.made is None else self.made(content)
 
 
-class Maybe:
+class Maybe(Kind):
     """None, or a value of a type."""
 
-    least = 1
-
     def __init__(self, kind: Kind) -> None:
+        super().__init__()
         self.kind = kind
 
     def write(self, sink: Sink, value: Any) -> None:
@@ -123,16 +117,15 @@ class Maybe:
         return self.kind.read(source) if BOOL.read(source) else None
 
 
-class Many:
+class Many(Kind):
     """Collection of any length with items of one type; `made` converts it from a list."""
 
-    least = 1
-
     def __init__(self, kind: Kind, made: Callable[[list[Any]], Any] = list) -> None:
+        super().__init__()
         self.kind = kind
         self.made = made
 
-    def write(self, sink: Sink, value: Collection[Any]) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write the items; those of a set sorted, so that equal values have equal bytes."""
         items = sorted(value) if isinstance(value, set | frozenset) else value
         sink.integer(len(items))
@@ -155,14 +148,12 @@ class Many:
         return made
 
 
-class Rows:
+class Rows(Kind):
     """List of values that consist of a few integers, 8 bytes each.
 
     `split` returns the integers of a value, `made` creates a value from them, and `whole` the
     collection from a list.
     """
-
-    least = 1
 
     def __init__(
         self,
@@ -171,12 +162,13 @@ class Rows:
         made: Callable[..., Any] = lambda *row: row,
         whole: Callable[[list[Any]], Any] = list,
     ) -> None:
+        super().__init__()
         self.row = Struct(f"<{width}q")
         self.split = split
         self.made = made
         self.whole = whole
 
-    def write(self, sink: Sink, value: Sequence[Any]) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write the values."""
         sink.integer(len(value))
         pack, split = self.row.pack, self.split
@@ -189,16 +181,15 @@ class Rows:
         return self.whole([made(*row) for row in self.row.iter_unpack(content)])
 
 
-class Dict:
+class Dict(Kind):
     """A dict."""
 
-    least = 1
-
     def __init__(self, key: Kind, value: Kind) -> None:
+        super().__init__()
         self.key = key
         self.value = value
 
-    def write(self, sink: Sink, value: Mapping[Any, Any]) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write the items in their order."""
         sink.integer(len(value))
         for key, one in value.items():
@@ -217,15 +208,15 @@ class Dict:
         return found
 
 
-class Fixed:
+class Fixed(Kind):
     """Fixed number of values, with a type each; `made` creates a value from their list."""
 
     def __init__(self, *kinds: Kind, made: Callable[[list[Any]], Any] = tuple) -> None:
+        super().__init__(sum([kind.least for kind in kinds]))
         self.kinds = kinds
         self.made = made
-        self.least = sum(kind.least for kind in kinds)
 
-    def write(self, sink: Sink, value: Sequence[Any]) -> None:
+    def write(self, sink: Sink, value: Any) -> None:
         """Write the values."""
         if len(value) != len(self.kinds):
             raise not_declared(value, f"{len(self.kinds)} values")
@@ -237,32 +228,33 @@ class Fixed:
         return self.made([kind.read(source) for kind in self.kinds])
 
 
-class Record:
+class Record(Kind):
     """Named tuple, or another value that `make` creates from its fields in order."""
 
     def __init__(self, make: Callable[..., Any], **fields: Kind) -> None:
+        super().__init__(sum([kind.least for kind in fields.values()]))
         self.make = make
-        self.fields = fields
-        self.least = sum(kind.least for kind in fields.values())
+        self.names = tuple(fields)
+        self.kinds = tuple(fields.values())
 
     def write(self, sink: Sink, value: Any) -> None:
         """Write the fields."""
-        for name, kind in self.fields.items():
+        for name, kind in zip(self.names, self.kinds, strict=True):
             kind.write(sink, getattr(value, name))
 
     def read(self, source: Source) -> Any:
         """Read the fields."""
-        return self.make(*[kind.read(source) for kind in self.fields.values()])
+        return self.make(*[kind.read(source) for kind in self.kinds])
 
 
-class Converted:
+class Converted(Kind):
     """Value written as another one: `split` converts to that, `made` converts back."""
 
     def __init__(self, kind: Kind, split: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
+        super().__init__(kind.least)
         self.kind = kind
         self.split = split
         self.made = made
-        self.least = kind.least
 
     def write(self, sink: Sink, value: Any) -> None:
         """Write it."""

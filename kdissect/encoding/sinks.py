@@ -1,7 +1,9 @@
 """`Sink`: output of encoded values."""
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+from mypy_extensions import i64
 
 from kdissect.errors import EncodingError
 
@@ -9,20 +11,24 @@ NULL: Final = -(1 << 62)
 NULL_BYTE: Final = 0xF0
 LARGEST_SINGLE: Final = NULL_BYTE - 2  # the value of byte 0xEF
 U64: Final = (1 << 64) - 1
+LEAST: Final = -(1 << 63)
+MOST: Final = (1 << 63) - 1
+SIGN: Final = 0x80  # the bit of a byte
 NONE: Final = -1
 FIRST_REFERENCE: Final = -2
 # Object numbers are one byte.
 MOST_CLASSES: Final = 256
 
 
-class Writable(Protocol):
+class Writable:
     """Encoder of the objects of a class; `number` identifies the class in documents."""
 
-    number: int
+    def __init__(self) -> None:
+        self.number = -1
 
     def write(self, sink: "Sink", value: Any) -> None:
         """Write the fields of an object."""
-        ...
+        raise NotImplementedError
 
 
 class Sink:
@@ -42,27 +48,23 @@ class Sink:
         elif number == NULL:
             self.out.append(NULL_BYTE)
         else:
-            size = ((number + (number < 0)).bit_length() >> 3) + 1
-            if size > 8:
-                number, size = signed(number), 8
-            self.out.append(NULL_BYTE + size)
-            self.out += number.to_bytes(size, "little", signed=True)
+            self._large(number if LEAST <= number <= MOST else signed(number))
+
+    def _large(self, number: i64) -> None:
+        """Write an integer that has bytes of its own."""
+        size, rest = 1, number
+        while not -SIGN <= rest < SIGN:
+            size += 1
+            rest >>= 8
+        self.out.append(NULL_BYTE + size)
+        for _ in range(size):
+            self.out.append(number & 0xFF)
+            number >>= 8
 
     def integers(self, numbers: Iterable[int]) -> None:
         """Write several integers, without their count."""
-        out = self.out
         for number in numbers:
-            if -1 <= number <= LARGEST_SINGLE:
-                out.append(number + 1)
-            elif number == NULL:
-                out.append(NULL_BYTE)
-            else:
-                # As `integer`, without a call, as there are thousands.
-                size = ((number + (number < 0)).bit_length() >> 3) + 1
-                if size > 8:
-                    number, size = signed(number), 8
-                out.append(NULL_BYTE + size)
-                out += number.to_bytes(size, "little", signed=True)
+            self.integer(number)
 
     def text(self, text: str) -> None:
         """Write a text, or refer to the same text written before."""

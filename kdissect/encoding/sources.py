@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
-from kdissect.encoding.sinks import FIRST_REFERENCE, NONE, NULL, NULL_BYTE
+from mypy_extensions import i64
+
+from kdissect.encoding.sinks import FIRST_REFERENCE, NONE, NULL, NULL_BYTE, SIGN
 from kdissect.errors import EncodingError
 
 LARGEST_SIZE: Final = 8  # bytes of an integer
@@ -13,22 +15,24 @@ class Source:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = 0
+        self.at: i64 = 0
+        self.size: i64 = len(data)
         self.objects: list[Any] = []
         self._texts: list[str] = []
         self._blobs: list[bytes] = []
 
     @property
-    def left(self) -> int:
+    def left(self) -> i64:
         """Number of bytes not read yet."""
-        return len(self.data) - self.at
+        return self.size - self.at
 
-    def integer(self) -> int:
+    def integer(self) -> i64:
         """Read an integer."""
-        if self.at >= len(self.data):
+        at = self.at
+        if at >= self.size:
             raise EncodingError("ends in the middle of a value")
-        byte = self.data[self.at]
-        self.at += 1
+        byte: i64 = self.data[at]
+        self.at = at + 1
         if byte < NULL_BYTE:
             return byte - 1
         if byte == NULL_BYTE:
@@ -36,45 +40,31 @@ class Source:
         size = byte - NULL_BYTE
         if size > LARGEST_SIZE:
             raise EncodingError(f"byte {byte:#04x} is no integer")
-        return int.from_bytes(self.take(size), "little", signed=True)
+        if size > self.left:
+            raise EncodingError(f"{size} bytes of {self.left}")
+        end = at + 1 + size
+        self.at = end
+        return signed_number(self.data, at + 1, end)
 
-    def integers(self, count: int) -> list[int]:
-        """Read `count` integers; `count` is known to be at most the number of bytes left."""
-        data, at = self.data, self.at
-        # Most are small: those are read all at once.
-        part = data[at : at + count]
-        if len(part) == count and (not part or max(part) < NULL_BYTE):
-            self.at = at + count
-            return [byte - 1 for byte in part]
-        numbers = []
+    def integers(self, count: i64) -> list[int]:
+        """Read `count` integers."""
+        numbers: list[int] = []
         for _ in range(count):
-            byte = data[at]
-            at += 1
-            if byte < NULL_BYTE:
-                numbers.append(byte - 1)
-            elif byte == NULL_BYTE:
-                numbers.append(NULL)
-            else:
-                end = at + byte - NULL_BYTE
-                if end - at > LARGEST_SIZE or end > len(data):
-                    raise EncodingError(f"no integer at byte {at}")
-                numbers.append(int.from_bytes(data[at:end], "little", signed=True))
-                at = end
-        self.at = at
+            numbers.append(self.integer())
         return numbers
 
-    def count(self, least: int) -> int:
+    def count(self, least: i64) -> i64:
         """Read a count of items that take at least `least` bytes each."""
         count = self.integer()
-        if not 0 <= count * least <= self.left:
+        if not 0 <= count <= self.left // max(least, 1):
             raise EncodingError(f"{count} items of {least} bytes in {self.left} bytes")
         return count
 
-    def take(self, size: int) -> bytes:
+    def take(self, size: i64) -> bytes:
         """The next bytes."""
-        end = self.at + size
-        if not 0 <= size <= len(self.data) - self.at:
+        if not 0 <= size <= self.left:
             raise EncodingError(f"{size} bytes of {self.left}")
+        end = self.at + size
         part = self.data[self.at : end]
         self.at = end
         return part
@@ -104,7 +94,19 @@ class Source:
         return content
 
 
-def place_of(reference: int, count: int) -> int:
+def signed_number(data: bytes, start: i64, end: i64) -> i64:
+    """The number of at most eight bytes, little endian, with a sign."""
+    at = end - 1
+    number: i64 = data[at]
+    if number >= SIGN:
+        number -= SIGN << 1
+    while at > start:
+        at -= 1
+        number = number << 8 | data[at]
+    return number
+
+
+def place_of(reference: i64, count: i64) -> i64:
     """Index that a reference to one of `count` values refers to."""
     place = FIRST_REFERENCE - reference
     if place >= count:

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from kdissect.capture.splits import plan
-from kdissect.checkpoint.boundary_state import BoundaryState
+from kdissect.checkpoint.boundary_state import ENDED, HEAD, BoundaryState
 from kdissect.checkpoint.checkpoint import Checkpoint
+from kdissect.checkpoint.codec import DECLARED
 from kdissect.checkpoint.corrections import Correction, Corrections
 from kdissect.checkpoint.jobs_run import find_secrets
+from kdissect.checkpoint.left_edge import Ended, Prefix
 from kdissect.checkpoint.merger import Merger
 from kdissect.checkpoint.spill_transfer import packed, unpacked
 from kdissect.checkpoint.split import dissect_split
 from kdissect.checkpoint.validation import going_on
 from kdissect.dataset.incremental_tap import Followed
 from kdissect.dataset.staging import names_bytes, names_in
-from kdissect.encoding.sinks import Sink
 from kdissect.errors import EncodingError, KdissectError
 from tests.checkpoint.law import CAPTURES, OPTIONS
 from tests.encoding.documents import sealed
@@ -39,6 +40,7 @@ NAMES = (
     "quickstart.pcapng", "tls/tls13-4.3.1.pcapng", "old/kafka-0.7.pcapng",
     "incident-lossy-network-4.3.1.pcapng",
 )  # fmt: skip
+FIELDS = {**DECLARED, Prefix: HEAD, Ended: ENDED}
 
 
 class Edge:
@@ -108,30 +110,30 @@ def edited(document: bytes, chance: random.Random) -> bytes:
 
 def renumbered(value: Checkpoint | BoundaryState, chance: random.Random) -> bytes:
     """The document of a value in which some integers have extreme values."""
-    written = Sink.integers
-    count = 0
+    made = type(value).from_bytes(value.to_bytes())
+    places = [(one, name) for one in objects_in(made) for name in FIELDS[type(one)].ints]
+    for one, name in chance.sample(places, k=chance.choice((1, 2, 3))):
+        with suppress(OverflowError):  # compiled attributes of 32 bits
+            setattr(one, name, chance.choice(EXTREMES))
+    return made.to_bytes()
 
-    def counted(sink: Sink, numbers: Any) -> None:
-        nonlocal count
-        numbers = list(numbers)
-        count += len(numbers)
-        written(sink, numbers)
 
-    def changed(sink: Sink, numbers: Any) -> None:
-        nonlocal count
-        numbers = list(numbers)
-        for place in range(len(numbers)):
-            count -= 1
-            if count in chosen:
-                numbers[place] = chance.choice(EXTREMES)
-        written(sink, numbers)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sink, "integers", counted)
-        value.to_bytes()
-        chosen = {chance.randrange(count) for _ in range(chance.choice((1, 2, 3)))}
-        patch.setattr(Sink, "integers", changed)
-        return value.to_bytes()
+def objects_in(root: Any) -> list[Any]:
+    """The objects with fields that a value contains, each once."""
+    found, seen, left = [], set(), [root]
+    while left:
+        one = left.pop()
+        if id(one) in seen or isinstance(one, str | bytes | int | None):
+            continue
+        seen.add(id(one))
+        if isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set | frozenset):
+            left += one
+        elif type(one) in FIELDS:
+            found.append(one)
+            left += [getattr(one, name) for name in FIELDS[type(one)].names]
+    return found
 
 
 def class_attributes() -> dict[type, dict[str, Any]]:
