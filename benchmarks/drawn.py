@@ -7,11 +7,12 @@ What is drawn is printed with the seed: the recordings (those of `captures/` unl
 others), the connections that are open at a time, the names that copies of a recording share, the
 segment size, loss, and the share of small requests. A recording is replayed as a whole: its
 connections keep their times and their brokers, so an incident stays one. Each copy
-has clients of its own, and topics, groups and transactional ids of one of a number of sets: names
-of the same length, so that messages keep their sizes.
+has clients and fetch sessions of its own, and topics (with their ids), groups and transactional ids
+of one of a number of sets: names of the same length, so that messages keep their sizes.
 """
 
 import argparse
+import base64
 import heapq
 import json
 import random
@@ -37,10 +38,14 @@ from benchmarks.generate import (
     Wire,
 )
 from benchmarks.workloads import ROOT
+from kdissect.api.dissected import DissectedExchange
 
 KINDS: Final = ("mixed", "small", "bulk", "wide")
 OF_TODAY: Final = ("4.3.1", "4.0.1", "3.9.1", "2.8.2")
 SMALL_SIZE: Final = 2_000  # of request and response, bytes
+# Ids of fetch sessions: positive, of 31 bits.
+LARGEST_SESSION: Final = (1 << 31) - 1
+COPY_STEP: Final = 7919
 SEGMENTS: Final = (1448, 1448, 8948, 65_160)  # Ethernet, jumbo frames, segmentation offload
 LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789"
 NAMES: Final = ("topic", "group_id", "transactional_id")
@@ -61,12 +66,16 @@ class Drawn(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A message of a recording: when, on which connection, which way, and its bytes."""
+    """A message of a recording: when, on which connection, which way, and its bytes.
+
+    `session` is the place of the id of its fetch session, -1 without one.
+    """
 
     time_ns: int
     connection: int
     is_request: bool
     data: bytes
+    session: int
 
 
 class Recording(NamedTuple):
@@ -132,11 +141,20 @@ def recording(path: Path, drawn: Drawn, chance: random.Random) -> Recording:
         brokers.setdefault(exchange.connection_id, exchange.broker_port)
         for is_request, time_ns, data in sides:
             if data and time_ns is not None:
-                prefix = len(data).to_bytes(4, "big")
-                one = Frame(time_ns, exchange.connection_id, is_request, prefix + data)
-                frames.append(one)
+                whole = len(data).to_bytes(4, "big") + data
+                place = session_place(exchange, is_request, whole)
+                frames.append(Frame(time_ns, exchange.connection_id, is_request, whole, place))
     frames.sort(key=lambda one: one.time_ns)
     return Recording(frames, brokers_by_port(brokers), names_of(path))
+
+
+def session_place(exchange: DissectedExchange, is_request: bool, data: bytes) -> int:
+    """Where the id of a fetch session is in a message, -1 if it has none."""
+    if exchange.api != "Fetch":
+        return -1
+    body = exchange.request if is_request else exchange.response
+    number = (body or {}).get("session_id") or 0
+    return data.find(number.to_bytes(4, "big")) if number else -1
 
 
 def brokers_by_port(brokers: dict[int, int]) -> dict[int, tuple[int, int]]:
@@ -146,18 +164,29 @@ def brokers_by_port(brokers: dict[int, int]) -> dict[int, tuple[int, int]]:
 
 
 def names_of(path: Path) -> tuple[bytes, ...]:
-    """Topics, groups and transactional ids that are long enough to be told apart."""
+    """Topics, groups and transactional ids that are long enough to be told apart, and topic ids."""
     found: set[str] = set()
     for table, columns in (("partitions", ("topic",)), ("exchanges", NAMES[1:])):
         rows = kdissect.read(str(path), table=table, columns=list(columns)).to_arrow()
         for column in columns:
             found |= {name for name in rows[column].to_pylist() if name}
     long = [name.encode() for name in found if len(name) >= 4 and not name.startswith("__")]
-    return tuple(sorted(long, key=len, reverse=True))
+    return (*sorted(long, key=len, reverse=True), *sorted(ids_of(path, long)))
+
+
+def ids_of(path: Path, names: list[bytes]) -> set[bytes]:
+    """The ids of topics with these names."""
+    columns = ["topic", "topic_id"]
+    rows = kdissect.read(str(path), table="partitions", columns=columns).to_arrow().to_pylist()
+    return {
+        base64.urlsafe_b64decode(row["topic_id"] + "==")
+        for row in rows
+        if row["topic_id"] and (row["topic"] or "").encode() in names
+    }
 
 
 def renamed(data: bytes, names: tuple[bytes, ...], number: int) -> bytes:
-    """The message with names of another set: the last two letters are its number's."""
+    """The message with names of another set: the last two letters, or bytes, are its number's."""
     if not number:
         return data
     suffix = bytes((LETTERS[number // 36 % 36], LETTERS[number % 36]))
@@ -165,6 +194,15 @@ def renamed(data: bytes, names: tuple[bytes, ...], number: int) -> bytes:
         if name in data:
             data = data.replace(name, name[:-2] + suffix)
     return data
+
+
+def in_session(data: bytes, place: int, copy: int) -> bytes:
+    """The message with the id of a fetch session that no other copy has, as brokers give them."""
+    if place < 0:
+        return data
+    number = int.from_bytes(data[place : place + 4], "big")
+    made = (number + copy * COPY_STEP) % LARGEST_SESSION + 1
+    return data[:place] + made.to_bytes(4, "big") + data[place + 4 :]
 
 
 class Copies:
@@ -211,7 +249,7 @@ class Copies:
             one = self.found[which]
             frame = one.frames[place]
             is_last = place + 1 == len(one.frames)
-            data = self.variants[which, number][place]
+            data = in_session(self.variants[which, number][place], frame.session, copy)
             ending = list(peers.values()) if is_last else []
             yield time_ns, peers[frame.connection], frame.is_request, data, ending
             if is_last:
