@@ -56,7 +56,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 15
+VERSION: Final = 16
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -89,6 +89,22 @@ class Left(NamedTuple):
     flow: bytes
     connection_id: int
     given: int
+
+
+class InsideEnded(NamedTuple):
+    """Counts of a connection that began and ended in a split, as they are in its `Totals`."""
+
+    connection_id: int
+    exchanges: int
+    payload_bytes: int
+    framed_bytes: int
+    skipped_bytes: int
+    duplicate_bytes: int
+    missing_bytes: int
+    tls_bytes: int
+    encrypted_bytes: int
+    encrypted_connections: int
+    protocol: str
 
 
 class Times(NamedTuple):
@@ -128,7 +144,7 @@ class BoundaryState(NamedTuple):
     `prefixes` are of the flows that may have existed before. `born` are ``(flow, connection id)``
     of connections that began in the split. `left_open` are to be dissected again. `history_used`
     and `locked` are ids of connections that used the history of others, or are TLS without keys;
-    `inside_ended` of all that began and ended in the split. The memory of the last segments
+    `inside_ended` are those that began and ended in the split. The memory of the last segments
     (`marks` with their places, `chunks`), names and fetch sessions are as the split, of so many
     `segments`, has left them. `groups` are the protocols learned in it, in its order. `problems`
     are of reading and of packets, `link_types` those of packets that are not decoded. `reached` is
@@ -146,7 +162,7 @@ class BoundaryState(NamedTuple):
     deferred: tuple[tuple[Exchange, int, int], ...]
     history_used: tuple[int, ...]
     locked: tuple[int, ...]
-    inside_ended: frozenset[int]
+    inside_ended: tuple[InsideEnded, ...]
     problems: tuple[Problem, ...]
     link_types: frozenset[int]
     problem_counts: dict[tuple[int, str], int]
@@ -200,7 +216,7 @@ def empty_boundary(
 ) -> BoundaryState:
     """Boundary state of a split that is left open as a whole."""
     return BoundaryState(
-        VERSION, split, True, (), (), (), (), (), (), (), (), frozenset(), problems,
+        VERSION, split, True, (), (), (), (), (), (), (), (), (), problems,
         frozenset(), {}, (), (), 0,
         {}, (), {}, (), totals, times, reached,
     )  # fmt: skip
@@ -273,6 +289,20 @@ TOTALS: Final = named(
     protocols=TEXT_COUNTS,
     problems=TEXT_COUNTS,
 )
+INSIDE_ENDED: Final = named(
+    InsideEnded,
+    connection_id=INT,
+    exchanges=INT,
+    payload_bytes=INT,
+    framed_bytes=INT,
+    skipped_bytes=INT,
+    duplicate_bytes=INT,
+    missing_bytes=INT,
+    tls_bytes=INT,
+    encrypted_bytes=INT,
+    encrypted_connections=INT,
+    protocol=TEXT,
+)
 NAMES: Final = Dict(BYTES, TEXT)
 PROTOCOL: Final = Fixed(TEXT, TEXT)
 GROUPS: Final = Dict(TEXT, PROTOCOL)
@@ -297,7 +327,7 @@ BOUNDARY: Final = named(
     deferred=Many(Fixed(EXCHANGE, INT, INT), tuple),
     history_used=Many(INT, tuple),
     locked=Many(INT, tuple),
-    inside_ended=Many(INT, frozenset),
+    inside_ended=Many(INSIDE_ENDED, tuple),
     problems=Many(PROBLEM, tuple),
     link_types=Many(INT, frozenset),
     problem_counts=Dict(Fixed(INT, TEXT), INT),

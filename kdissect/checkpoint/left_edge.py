@@ -40,6 +40,7 @@ from mypy_extensions import i64
 from kdissect.checkpoint.group_history import GroupHistory
 from kdissect.checkpoint.split_sink import SplitSink
 from kdissect.checkpoint.synchronization import NOTHING_COUNTED, FramingStates, counted, sync_state
+from kdissect.dissection.totals import CaptureTotals
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.pairing import Exchanges
@@ -112,6 +113,16 @@ class Ended:
         self.skipped = skipped
 
 
+class Inside:
+    """Counts of a connection that began and ended in the split, and its number of exchanges."""
+
+    __slots__ = ("share", "given")
+
+    def __init__(self, share: CaptureTotals, given: i64) -> None:
+        self.share = share
+        self.given = given
+
+
 class LeftEdge:
     """Connections of a split that may have existed before it."""
 
@@ -152,7 +163,7 @@ class LeftEdge:
         # Ended connections that used the history of others; TLS without keys; all that ended.
         self.history_used_ids: list[int] = []
         self.locked_ids: list[int] = []
-        self.inside_ended: set[int] = set()
+        self.inside_ended: dict[int, Inside] = {}
         # For the first split: flows of all connections, and flows that had more than one.
         self.used_flows: set[bytes] = set()
         self.used_again: set[bytes] = set()
@@ -236,9 +247,12 @@ class LeftEdge:
         to_opener, to_accepter = exchange.connection.min_rtt_ns
         self.deferred.append((exchange, to_opener, to_accepter))
 
-    def end_inside(self, connection: Connection, is_locked: bool) -> None:
-        """End a connection that began in the split; locked: TLS that could not be read."""
-        self.inside_ended.add(connection.id)
+    def end_inside(self, connection: Connection, is_locked: bool, share: CaptureTotals) -> None:
+        """End a connection that began in the split; locked: TLS that could not be read.
+
+        `share` is what is counted of it, except for its exchanges.
+        """
+        self.inside_ended[connection.id] = Inside(share, connection.given)
         if connection.history_used & SHARED_PAST:
             self.history_used_ids.append(connection.id)
         if is_locked:

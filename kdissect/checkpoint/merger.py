@@ -14,7 +14,7 @@ A connection of a split, and what becomes of its rows (`_Step`):
     has a prefix ──never synchronized──▶ made here, as the prefix has all its segments
     has a prefix ──other state than the split's, or cut──▶ dropped, read again from there on
     open at the end, with TLS or a protocol from before 0.8 ──▶ dropped, read again
-    ended in the split, and counted there ──to be dropped──▶ the whole split is read again
+    ended in the split, and counted there ──to be dropped──▶ its counts are taken back, read again
 
 Example, continued from `left_edge`. The prefix has 4 segments. The merger knows the two requests
 that wait from split 1, and replays the prefix: the responses complete them, then the request in the
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Final
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.splits import Split, read_split
-from kdissect.checkpoint.boundary_state import BoundaryState, Open, Totals
+from kdissect.checkpoint.boundary_state import BoundaryState, InsideEnded, Open, Totals
 from kdissect.checkpoint.connection_merge import Synchronized, opened, turned_state
 from kdissect.checkpoint.corrections import Correction, Corrections
 from kdissect.checkpoint.group_history import GroupReplay
@@ -120,6 +120,7 @@ class Merger:
         step = _Step(self, boundary)
         corrections = step.run()
         self._count(boundary, corrections)
+        self._take_back(step.taken_back)
         return corrections
 
     def has_keys(self) -> bool:
@@ -172,8 +173,6 @@ class Merger:
         totals = boundary.totals
         self.reasons.update(totals.packets_by_reason)
         self.totals.update(packets=totals.packets, captured_bytes=totals.captured_bytes)
-        if corrections.drops_all:
-            return
         self.protocols.update(totals.protocols)
         self.problems.update(totals.problems)
         for (connection_id, kind), count in boundary.problem_counts.items():
@@ -183,11 +182,23 @@ class Merger:
             self.totals[name] += getattr(totals, name)
         self.totals["exchanges"] -= corrections.dropped_exchanges
 
+    def _take_back(self, dropped: list[InsideEnded]) -> None:
+        """Subtract the counts of connections that the split has counted and that are read again."""
+        for one in dropped:
+            self.protocols[one.protocol] -= 1
+            self.totals["connections"] -= 1
+            for name in TAKEN_BACK:
+                self.totals[name] -= getattr(one, name)
+
 
 # The plain numbers among the totals, and those that are of connections.
 NUMBERS: Final = tuple(
     name for name in Totals._fields if name not in ("packets_by_reason", "protocols", "problems")
 )
+TAKEN_BACK: Final = (
+    "payload_bytes", "framed_bytes", "skipped_bytes", "duplicate_bytes", "missing_bytes",
+    "tls_bytes", "encrypted_bytes", "encrypted_connections",
+)  # fmt: skip
 COUNTED: Final = tuple(name for name in NUMBERS if name not in ("packets", "captured_bytes"))
 
 
@@ -204,7 +215,9 @@ class _Step:
         self.corrections = Corrections()
         # Flows whose packets are read again, and the ordinal to start from, by both directions.
         self.again: dict[bytes, int] = {}
-        self.is_all_again = False
+        # Connections that ended in the split, and those of them whose counts do not count.
+        self.inside = {one.connection_id: one for one in boundary.inside_ended}
+        self.taken_back: list[InsideEnded] = []
         self.fed: dict[bytes, int] = {}
         # Positions of the connections that were taken over, by identity.
         self.own_positions: set[int] = set()
@@ -213,6 +226,8 @@ class _Step:
         self.given: dict[int, int] = {left.connection_id: left.given for left in boundary.left_open}
         for one in boundary.open:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
+        for inside in boundary.inside_ended:
+            self.given[inside.connection_id] = inside.exchanges
         for ended in boundary.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
         # By both directions of their flow, connections that began in the split.
@@ -231,14 +246,12 @@ class _Step:
         self._check_born()
         self._check_left()
         self._replay_prefixes()
-        if self.again or self.is_all_again:
+        if self.again:
             self._read_again()
-        if not self.is_all_again:
-            self._take_over()
+        self._take_over()
         self.groups.end(self.boundary.segments)
         self._take_rings()
         self.dissector.take_events(self.streams.end_replay(self.boundary.times.now_ns))
-        self.corrections.drops_all = self.is_all_again
         return self.corrections
 
     # Items that do not count
@@ -271,9 +284,8 @@ class _Step:
         for connection_id in {*ids, *self.born.get(flow, ())} - self.corrections.dropped:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
-            if connection_id in self.boundary.inside_ended:
-                # Their counts are included in the counts of all.
-                self.is_all_again = True
+            if connection_id in self.inside:
+                self.taken_back.append(self.inside[connection_id])
         first = self.fed.get(flow, -1)
         self.again[flow] = self.again[reverse_flow(flow)] = first
 
@@ -304,7 +316,7 @@ class _Step:
 
     def _is_replayed(self, connection_id: int, number: int) -> bool:
         """Return whether the whole dissects this segment of a split's connection."""
-        if self.is_all_again or connection_id in self.corrections.dropped:
+        if connection_id in self.corrections.dropped:
             return True
         prefix = self.prefixes.get(connection_id)
         return prefix is not None and bool(prefix.places) and number <= prefix.places[-1]
@@ -355,7 +367,7 @@ class _Step:
     # Read again
 
     def _read_again(self) -> None:
-        """Dissect the packets of flows, or of all, from where they were left."""
+        """Dissect the packets of flows from where they were left."""
         self.merger.read_again += 1
         self.rings.go_back()
         self.groups.go_back()
@@ -368,7 +380,7 @@ class _Step:
                     continue
                 number += 1
                 flow = flow_of(segment)
-                first = self.fed.get(flow, -1) if self.is_all_again else self.again.get(flow, -2)
+                first = self.again.get(flow, -2)
                 if segment.ordinal > first != -2:
                     self.rings.go_to(number)
                     self._replay(segment, number)
@@ -475,7 +487,6 @@ class _Step:
         renewed = {
             id(synchronized.connection): synchronized.prefix.synchronized
             for synchronized in self.synchronized.values()
-            if not self.is_all_again
         }
 
         def renew(chunk: Chunk) -> None:
@@ -486,7 +497,7 @@ class _Step:
     def _stream_of(self, place: int, mark: Mark) -> int:
         """Number in the whole of a direction in the split; -1 where it was replayed."""
         connection_id = mark.stream >> 1
-        if self.is_all_again or connection_id in self.corrections.dropped:
+        if connection_id in self.corrections.dropped:
             return -1
         prefix = self.prefixes.get(connection_id)
         if prefix is None:

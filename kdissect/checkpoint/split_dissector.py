@@ -9,6 +9,7 @@ from kdissect.capture.packet import Packet
 from kdissect.checkpoint.left_edge import Ended, LeftEdge
 from kdissect.checkpoint.split_sink import SplitSink
 from kdissect.dissection.dissector import Dissector
+from kdissect.dissection.totals import CaptureTotals
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import ANSWERED, Exchange
 from kdissect.exchanges.pairing import Exchanges
@@ -87,7 +88,9 @@ class SplitDissector(Dissector):
         connection = state.connection
         if connection.edge == INSIDE:
             is_locked = facts is not None and not facts.plaintext_bytes
-            self.edges.end_inside(connection, is_locked)
+            share = CaptureTotals()
+            share.add_connection(state, framed, skipped, facts)
+            self.edges.end_inside(connection, is_locked, share)
             self.add_connection(state, framed, skipped, facts)
         elif connection.edge == SYNCHRONIZED:
             self.edges.ended.append(Ended(state, framed, skipped))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import drawn
 from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.pipeline import Options
@@ -113,6 +114,21 @@ def test_no_connection_that_crosses_an_edge_is_read_again() -> None:
     path = CAPTURES / MANY
     _, merger = together([str(path)], path.stat().st_size // 4)
     assert merger.read_again == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(3))
+def test_splits_of_drawn_traffic_give_the_rows_of_the_whole(number: int, tmp_path: Path) -> None:
+    """Short connections, of which some need what others have agreed on before the split."""
+    parameters = drawn.draw(SEED + number, "mixed", drawn.recordings_of("mixed"))
+    path = tmp_path / "drawn.pcap"
+    drawn.make(parameters._replace(connections=20, time_factor=1.0), path, 4_000_000)
+    paths = [str(path)]
+    options = Options()
+    found, merger = together(paths, path.stat().st_size // 3, options)
+    assert found == whole(paths, options)
+    # A connection that ended in a split and is read again takes no other one with it.
+    assert merger.replayed < found.balance.packets / 8
 
 
 def test_every_table_is_compared() -> None:
