@@ -16,9 +16,9 @@ from typing import IO, Any, Final
 from kdissect.errors import CaptureError, KdissectError
 
 # In packets, which determine the time: fewer are dissected before another process has started.
-WORTHWHILE_PACKETS: Final = 2_000_000
+WORTHWHILE_PACKETS: Final = 1 << 20
 # From this many on the pool is used without being requested.
-ALWAYS_PACKETS: Final = 4_000_000
+ALWAYS_PACKETS: Final = 2_000_000
 SMALLEST_PACKET: Final = 56  # bytes in a file: record header, Ethernet or less, IP and TCP
 PROGRAM: Final = (
     "import gc, sys; gc.disable(); sys.path[:] = {path!r}; "

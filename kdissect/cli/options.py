@@ -73,8 +73,8 @@ def sharing(command: F) -> F:
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Worker processes for files of two million packets or more.  [default: 0, one per "
-        "processor from four million packets on, with few connections]",
+        help="Worker processes for files of a million packets or more.  [default: 0, one per "
+        "processor from two million packets on, with few connections]",
     )(command)
 
 

@@ -26,8 +26,8 @@ class Options:
     "tls") or exclude the connection ("none"). `protocol` is the protocol of brokers and clients:
     "auto" for Kafka of any release, else one of `PROTOCOLS` for every connection. `keylog` is one
     or more TLS key logs (NSS format), beside the secrets in pcapng files. `jobs` processes share
-    the work of `write` and `make_run` on files of two million packets and more: 0 for as many as
-    there are processors, from four million on.
+    the work of `write` and `make_run` on files of a million packets and more: 0 for as many as
+    there are processors, from two million on.
     """
 
     ports: Sequence[int] = ()

@@ -259,10 +259,16 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
 
 def test_splits_are_large_at_first_and_of_so_many_packets_at_most() -> None:
     large, small = 1200, 150
-    assert [size >> 20 for size in split_sizes(64 << 20, small, 2)] == [18, 18, 26]
-    sizes = [size >> 20 for size in split_sizes(1 << 30, large, 2)]
-    assert sizes == [256, 192, 150, 150, 138, 138]
-    assert max(split_sizes(10 << 30, large, 2)) == (256 << 10) * large
-    assert max(split_sizes(10 << 30, small, 2)) == (256 << 10) * small
+    # One process is enough.
+    assert split_sizes(64 << 20, small, 2) == [64 << 20]
+    # One split a process, of which the first merges the others.
+    assert [size >> 20 for size in split_sizes(280 << 20, small, 2)] == [155, 124]
+    assert [size >> 20 for size in split_sizes(280 << 20, small, 8)] == [107, 86, 86]
+    sizes = [size >> 20 for size in split_sizes(8 << 30, large, 2)]
+    assert sizes == [512] * 16
+    sizes = [size >> 20 for size in split_sizes(1 << 30, small, 2)]
+    assert sizes == [150, 150, 150, 143, 107, 80, 75, 75, 92]
+    assert max(split_sizes(10 << 30, small, 2)) == (1 << 20) * small
     assert max(split_sizes(10 << 30, 60_000, 2)) == run_choice.LARGEST_SPLIT
     assert sum(split_sizes(10_000_000_001, small, 16)) == 10_000_000_001
+    assert sum(split_sizes(400_000_001, small, 3)) == 400_000_001
