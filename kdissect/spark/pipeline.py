@@ -32,7 +32,8 @@ from kdissect.dataset.planning import (
     sha256_of,
     unread,
 )
-from kdissect.dataset.runs import Dataset
+from kdissect.dataset.rounds import rounds_of
+from kdissect.dataset.runs import Dataset, known_captures
 from kdissect.dataset.storage import is_uri, reached_by, seen
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.storage_tasks import mirrored
@@ -90,7 +91,8 @@ def dissect(
     extracts the tap from the path (see `find_taps`); with `full_hash`, copies of captures above 16
     MB are known by all of their bytes, not by samples; `options` are those of `kdissect.Options`.
     An unreadable capture is a row in `problems`, and is listed in its contents. A tap that cannot
-    be continued does not affect the others: see `Outcome.failed`. Raises KdissectError.
+    be continued does not affect the others: see `Outcome.failed`. Taps of more than 256 GB in
+    all are brought in, and committed, in `rounds`. Raises KdissectError.
     """
     found = find_taps([os.fspath(one) for one in captures], tap)
     return dissect_taps(
@@ -113,9 +115,27 @@ def dissect_taps(
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
     runner = here if spark is None else on_spark(spark)
-    with Dataset(dataset) as opened:
-        inspect = partial(inspect_capture, split_size=split_size, full_hash=full_hash)
-        return _dissect(opened, found.taps, found.broken, chosen, inspect, runner)
+    inspect = partial(inspect_capture, split_size=split_size, full_hash=full_hash)
+    outcomes: list[Outcome] = []
+    for taps in rounds_of(found.taps, partial(known_captures, dataset)):
+        with Dataset(dataset) as opened:
+            unreadable = () if outcomes else found.broken
+            outcomes.append(_dissect(opened, taps, unreadable, chosen, inspect, runner))
+    return all_of(outcomes)
+
+
+def all_of(rounds: Sequence[Outcome]) -> Outcome:
+    """The outcome of all rounds."""
+    return Outcome(
+        sum(one.captures for one in rounds),
+        sum(one.capture_bytes for one in rounds),
+        sum(one.splits for one in rounds),
+        sum(one.boundary_bytes for one in rounds),
+        sum(one.row_bytes for one in rounds),
+        tuple(broken for one in rounds for broken in one.broken),
+        tuple(failed for one in rounds for failed in one.failed),
+        rounds[-1].contents,
+    )
 
 
 def _dissect(
