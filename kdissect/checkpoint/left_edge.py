@@ -43,6 +43,7 @@ from kdissect.checkpoint.synchronization import NOTHING_COUNTED, FramingStates, 
 from kdissect.dissection.totals import CaptureTotals
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.groups import Learned
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.framing.frames import IN_BODY, Frames
 from kdissect.packets.segment import ACK, SYN, Segment, flow_of
@@ -129,7 +130,7 @@ class LeftEdge:
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "sink", "is_first", "prefixes", "open",
         "count", "size", "born_flows", "born_ids", "ended", "deferred", "history_used_ids",
-        "locked_ids", "inside_ended", "used_flows", "used_again", "groups",
+        "locked_ids", "inside_ended", "used_flows", "used_again", "groups", "news",
     )  # fmt: skip
 
     def __init__(
@@ -168,11 +169,13 @@ class LeftEdge:
         self.used_flows: set[bytes] = set()
         self.used_again: set[bytes] = set()
         self.groups = GroupHistory(exchanges.bodies.groups)
+        # Its list: asked for with each segment.
+        self.news: list[Learned] = self.groups.news
         streams.notes_opened = True
 
     def note(self, segment: Segment) -> Prefix | None:
         """Note a segment, each in turn; return the growing prefix that it extends, if any."""
-        if self.groups.news:
+        if self.news:
             self.groups.take(self.count)
         self.count += 1
         if self.streams.repeats:
