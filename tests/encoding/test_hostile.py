@@ -120,6 +120,22 @@ def test_a_value_that_is_not_of_the_declared_type_is_refused(
     refused(kind, made(rooted(root)), why)
 
 
+COUNTED = (
+    INTS, Many(TEXT), Many(Plain(), tuple), Dict(INT, TEXT), Rows(1), Rows(2), Rows(4), TEXT, BYTES,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COUNTED, ids=range(len(COUNTED)))
+def test_a_count_whose_product_with_a_size_exceeds_64_bits_is_refused(kind: Kind) -> None:
+    """Compiled integers wrap silently: multiplied by the size of an item, these could be small."""
+    for power in range(32, 64):
+        for near in (-1, 0, 1):
+            for count in {(1 << power) + near, -(1 << power) + near, ((1 << power) + near) // 3}:
+                if -(1 << 63) <= count < 1 << 63:
+                    refused(kind, made(rooted(integer(count))))
+                    refused(kind, made(rooted(integer(count) + bytes(64))))
+
+
 def test_an_object_of_another_class_is_refused() -> None:
     counts = next(number for number, one in NUMBERED.items() if one.kind is not Connection)
     fields = b"\x01" * NUMBERED[counts].least
