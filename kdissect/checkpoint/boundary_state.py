@@ -26,7 +26,7 @@ from kdissect.checkpoint.codec.streams import (
 )
 from kdissect.checkpoint.codec.tls import WATCH
 from kdissect.checkpoint.group_history import LearnedAt
-from kdissect.checkpoint.left_edge import Ended, Prefix
+from kdissect.checkpoint.left_edge import Ended, InsideEnded, Prefix
 from kdissect.checkpoint.synchronization import Counted
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import Fields, Inline
@@ -89,22 +89,6 @@ class Left(NamedTuple):
     flow: bytes
     connection_id: int
     given: int
-
-
-class InsideEnded(NamedTuple):
-    """Counts of a connection that began and ended in a split, as they are in its `Totals`."""
-
-    connection_id: int
-    exchanges: int
-    payload_bytes: int
-    framed_bytes: int
-    skipped_bytes: int
-    duplicate_bytes: int
-    missing_bytes: int
-    tls_bytes: int
-    encrypted_bytes: int
-    encrypted_connections: int
-    protocol: str
 
 
 class Times(NamedTuple):

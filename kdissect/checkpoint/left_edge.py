@@ -32,7 +32,7 @@ results, for the merger to repeat. Longer than other modules: one state machine,
 above.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
@@ -114,14 +114,20 @@ class Ended:
         self.skipped = skipped
 
 
-class Inside:
-    """Counts of a connection that began and ended in the split, and its number of exchanges."""
+class InsideEnded(NamedTuple):
+    """Counts of a connection that began and ended in a split, as they are in its `Totals`."""
 
-    __slots__ = ("share", "given")
-
-    def __init__(self, share: CaptureTotals, given: i64) -> None:
-        self.share = share
-        self.given = given
+    connection_id: int
+    exchanges: int
+    payload_bytes: int
+    framed_bytes: int
+    skipped_bytes: int
+    duplicate_bytes: int
+    missing_bytes: int
+    tls_bytes: int
+    encrypted_bytes: int
+    encrypted_connections: int
+    protocol: str
 
 
 class LeftEdge:
@@ -164,7 +170,7 @@ class LeftEdge:
         # Ended connections that used the history of others; TLS without keys; all that ended.
         self.history_used_ids: list[int] = []
         self.locked_ids: list[int] = []
-        self.inside_ended: dict[int, Inside] = {}
+        self.inside_ended: list[InsideEnded] = []
         # For the first split: flows of all connections, and flows that had more than one.
         self.used_flows: set[bytes] = set()
         self.used_again: set[bytes] = set()
@@ -255,7 +261,14 @@ class LeftEdge:
 
         `share` is what is counted of it, except for its exchanges.
         """
-        self.inside_ended[connection.id] = Inside(share, connection.given)
+        (protocol,) = share.protocols
+        self.inside_ended.append(
+            InsideEnded(
+                connection.id, connection.given, share.payload_bytes, share.framed_bytes,
+                share.skipped_bytes, share.duplicate_bytes, share.missing_bytes, share.tls_bytes,
+                share.encrypted_bytes, share.encrypted_connections, protocol,
+            )
+        )  # fmt: skip
         if connection.history_used & SHARED_PAST:
             self.history_used_ids.append(connection.id)
         if is_locked:

@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Final
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.splits import Split, read_split
-from kdissect.checkpoint.boundary_state import BoundaryState, InsideEnded, Open, Totals
+from kdissect.checkpoint.boundary_state import BoundaryState, Open, Totals
 from kdissect.checkpoint.connection_merge import Synchronized, opened, turned_state
 from kdissect.checkpoint.corrections import Correction, Corrections
 from kdissect.checkpoint.group_history import GroupReplay
-from kdissect.checkpoint.left_edge import Ended, Prefix
+from kdissect.checkpoint.left_edge import Ended, InsideEnded, Prefix
 from kdissect.checkpoint.recent_segments import Rings
 from kdissect.checkpoint.synchronization import counted, sync_state
 from kdissect.errors import Problem

@@ -9,14 +9,12 @@ import pyarrow as pa
 from kdissect.capture.splits import Split, SplitReader, read_split
 from kdissect.checkpoint.boundary_state import (
     BoundaryState,
-    InsideEnded,
     Left,
     Open,
     Times,
     Totals,
     empty_boundary,
 )
-from kdissect.checkpoint.left_edge import Inside
 from kdissect.checkpoint.split_dissector import SplitDissector
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.connection_state import ConnectionState
@@ -142,10 +140,7 @@ class SplitRun:
             deferred=tuple(edges.deferred),
             history_used=tuple(edges.history_used_ids),
             locked=tuple(edges.locked_ids),
-            inside_ended=tuple(
-                inside_ended(connection_id, one)
-                for connection_id, one in edges.inside_ended.items()
-            ),
+            inside_ended=tuple(edges.inside_ended),
             link_types=frozenset(dissector.decoder.unknown_link_types),
             problem_counts=edges.sink.counts,
             marks=tuple(streams.copies.placed()),
@@ -212,25 +207,6 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
         framings = dissector.frames.framings(connection)
         opened.append(Open(opener, *framings, state, dissector.tls.watch_of(connection)))
     return opened, flows
-
-
-def inside_ended(connection_id: int, one: Inside) -> InsideEnded:
-    """Counts of a connection that began and ended in the split."""
-    share = one.share
-    (protocol,) = share.protocols
-    return InsideEnded(
-        connection_id,
-        int(one.given),
-        int(share.payload_bytes),
-        int(share.framed_bytes),
-        int(share.skipped_bytes),
-        int(share.duplicate_bytes),
-        int(share.missing_bytes),
-        int(share.tls_bytes),
-        int(share.encrypted_bytes),
-        int(share.encrypted_connections),
-        protocol,
-    )
 
 
 def forget_answered(state: ConnectionState) -> None:
