@@ -58,7 +58,7 @@ def test_nothing_else_is_at_the_top_of_the_repository() -> None:
     assert {name.partition("/")[0] for name in listed} == AT_THE_TOP
 
 
-def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
+def test_modules_with_machine_integers_are_compiled() -> None:
     with_i64 = {
         path.relative_to(PACKAGE).with_suffix("").as_posix()
         for path in PACKAGE.rglob("*.py")
@@ -67,7 +67,7 @@ def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
             for node in ast.parse(path.read_text()).body
         )
     }
-    assert with_i64 == compiled_modules()
+    assert with_i64 <= compiled_modules()
 
 
 def names_in(path: Path) -> set[str]:
