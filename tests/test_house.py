@@ -58,7 +58,15 @@ def test_nothing_else_is_at_the_top_of_the_repository() -> None:
     assert {name.partition("/")[0] for name in listed} == AT_THE_TOP
 
 
-def test_modules_with_machine_integers_are_compiled() -> None:
+# Compiled without a machine integer in them: what they handle are objects.
+OF_OBJECTS = {
+    "checkpoint/connection_merge", "checkpoint/merger", "checkpoint/recent_segments",
+    "checkpoint/synchronization", "encoding/choices", "encoding/classes", "encoding/documents",
+    "encoding/kinds",
+}  # fmt: skip
+
+
+def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
     with_i64 = {
         path.relative_to(PACKAGE).with_suffix("").as_posix()
         for path in PACKAGE.rglob("*.py")
@@ -67,7 +75,8 @@ def test_modules_with_machine_integers_are_compiled() -> None:
             for node in ast.parse(path.read_text()).body
         )
     }
-    assert with_i64 <= compiled_modules()
+    assert with_i64 | OF_OBJECTS == compiled_modules()
+    assert not with_i64 & OF_OBJECTS
 
 
 def names_in(path: Path) -> set[str]:

@@ -28,6 +28,7 @@ from kdissect.checkpoint.codec.tls import WATCH
 from kdissect.checkpoint.group_history import LearnedAt
 from kdissect.checkpoint.left_edge import Ended, InsideEnded, Prefix
 from kdissect.checkpoint.synchronization import Counted
+from kdissect.dissection.totals import OF_CONNECTIONS
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.documents import Document, dump, load
@@ -277,15 +278,8 @@ INSIDE_ENDED: Final = named(
     InsideEnded,
     connection_id=INT,
     exchanges=INT,
-    payload_bytes=INT,
-    framed_bytes=INT,
-    skipped_bytes=INT,
-    duplicate_bytes=INT,
-    missing_bytes=INT,
-    tls_bytes=INT,
-    encrypted_bytes=INT,
-    encrypted_connections=INT,
     protocol=TEXT,
+    counts=Fixed(*[INT] * len(OF_CONNECTIONS)),
 )
 NAMES: Final = Dict(BYTES, TEXT)
 PROTOCOL: Final = Fixed(TEXT, TEXT)

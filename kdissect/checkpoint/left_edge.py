@@ -115,19 +115,12 @@ class Ended:
 
 
 class InsideEnded(NamedTuple):
-    """Counts of a connection that began and ended in a split, as they are in its `Totals`."""
+    """A connection that began and ended in a split: `counts` are as `OF_CONNECTIONS` names them."""
 
     connection_id: int
     exchanges: int
-    payload_bytes: int
-    framed_bytes: int
-    skipped_bytes: int
-    duplicate_bytes: int
-    missing_bytes: int
-    tls_bytes: int
-    encrypted_bytes: int
-    encrypted_connections: int
     protocol: str
+    counts: tuple[int, ...]
 
 
 class LeftEdge:
@@ -256,19 +249,15 @@ class LeftEdge:
         to_opener, to_accepter = exchange.connection.min_rtt_ns
         self.deferred.append((exchange, to_opener, to_accepter))
 
-    def end_inside(self, connection: Connection, is_locked: bool, share: CaptureTotals) -> None:
+    def end_inside(self, state: ConnectionState, is_locked: bool, share: CaptureTotals) -> None:
         """End a connection that began in the split; locked: TLS that could not be read.
 
         `share` is what is counted of it, except for its exchanges.
         """
-        (protocol,) = share.protocols
+        connection = state.connection
         self.inside_ended.append(
-            InsideEnded(
-                connection.id, connection.given, share.payload_bytes, share.framed_bytes,
-                share.skipped_bytes, share.duplicate_bytes, share.missing_bytes, share.tls_bytes,
-                share.encrypted_bytes, share.encrypted_connections, protocol,
-            )
-        )  # fmt: skip
+            InsideEnded(connection.id, connection.given, state.protocol, share.of_connections())
+        )
         if connection.history_used & SHARED_PAST:
             self.history_used_ids.append(connection.id)
         if is_locked:

@@ -41,6 +41,7 @@ from kdissect.checkpoint.group_history import GroupReplay
 from kdissect.checkpoint.left_edge import Ended, InsideEnded, Prefix
 from kdissect.checkpoint.recent_segments import Rings
 from kdissect.checkpoint.synchronization import counted, sync_state
+from kdissect.dissection.totals import OF_CONNECTIONS
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import PAST, ConnectionState
 from kdissect.exchanges.exchange import Exchange
@@ -186,19 +187,14 @@ class Merger:
         """Subtract the counts of connections that the split has counted and that are read again."""
         for one in dropped:
             self.protocols[one.protocol] -= 1
-            self.totals["connections"] -= 1
-            for name in TAKEN_BACK:
-                self.totals[name] -= getattr(one, name)
+            for name, count in zip(OF_CONNECTIONS, one.counts, strict=True):
+                self.totals[name] -= count
 
 
 # The plain numbers among the totals, and those that are of connections.
 NUMBERS: Final = tuple(
     name for name in Totals._fields if name not in ("packets_by_reason", "protocols", "problems")
 )
-TAKEN_BACK: Final = (
-    "payload_bytes", "framed_bytes", "skipped_bytes", "duplicate_bytes", "missing_bytes",
-    "tls_bytes", "encrypted_bytes", "encrypted_connections",
-)  # fmt: skip
 COUNTED: Final = tuple(name for name in NUMBERS if name not in ("packets", "captured_bytes"))
 
 

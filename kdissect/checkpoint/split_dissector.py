@@ -90,7 +90,7 @@ class SplitDissector(Dissector):
             is_locked = facts is not None and not facts.plaintext_bytes
             share = CaptureTotals()
             share.add_connection(state, framed, skipped, facts)
-            self.edges.end_inside(connection, is_locked, share)
+            self.edges.end_inside(state, is_locked, share)
             self.add_connection(state, framed, skipped, facts)
         elif connection.edge == SYNCHRONIZED:
             self.edges.ended.append(Ended(state, framed, skipped))

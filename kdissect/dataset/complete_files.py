@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kdissect.dataset.storage import seen
 from kdissect.dataset.taps import Broken, Tap, Taps, chain_of, compiled, files_of, roots_of, taps_of
 from kdissect.errors import KdissectError
 
@@ -24,8 +23,8 @@ def complete_files(sources: Iterable[str], pattern: str | None, quiet_s: float, 
     given = [*sources]
     for source in given:
         files = {**(files_of(source) or {}), **files}
-    times = {path: seen(path)[1] for path in files}
     found = taps_of(files, pattern, roots_of(given))
+    times = {path: modified_ns for path, (_, modified_ns) in found.seen.items()}
     begun = begun_at(found.broken, times, pattern)
     taps = []
     for tap in found.taps:
@@ -35,7 +34,7 @@ def complete_files(sources: Iterable[str], pattern: str | None, quiet_s: float, 
         if paths:
             taps.append(Tap(tap.name, tap.chain, tuple(paths)))
     broken = [one for one in found.broken if is_quiet(times[one.path], quiet_s, now)]
-    return Taps(taps, broken)
+    return Taps(taps, broken, found.seen)
 
 
 def is_quiet(modified_ns: int, quiet_s: float, now: float) -> bool:

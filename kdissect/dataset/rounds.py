@@ -8,8 +8,7 @@ have committed stays when the run is ended. Few taps with little to do are one r
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
-from kdissect.dataset.storage import seen
-from kdissect.dataset.taps import Tap
+from kdissect.dataset.taps import Tap, Taps
 
 # A thousand tasks of 256 MB: enough for the executors of a cluster to be busy together.
 ROUND_BYTES: Final = 256 << 30
@@ -17,11 +16,10 @@ ROUND_BYTES: Final = 256 << 30
 Known: TypeAlias = tuple[str, int, int]
 
 
-def rounds_of(
-    taps: Sequence[Tap], known_captures: Callable[[], Collection[Known]]
-) -> list[list[Tap]]:
-    """The taps in rounds; `known_captures` returns those that are in the dataset."""
-    found = [[(path, *seen(path)) for path in tap.paths] for tap in taps]
+def rounds_of(search: Taps, known_captures: Callable[[], Collection[Known]]) -> list[list[Tap]]:
+    """The taps in rounds; `known_captures` returns the captures that are in the dataset."""
+    taps = search.taps
+    found = [[(path, *search.seen[path]) for path in tap.paths] for tap in taps]
     if len(taps) < 2 or sum(map(size_of, found)) <= ROUND_BYTES:
         return [list(taps)]
     known = known_captures()

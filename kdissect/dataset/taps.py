@@ -42,10 +42,11 @@ class Broken(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """Result of a search for taps."""
+    """Result of a search for taps; `seen` are size and time of files by path."""
 
     taps: list[Tap]
     broken: list[Broken]
+    seen: Mapping[str, tuple[int, int]]
 
 
 def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
@@ -75,8 +76,9 @@ def taps_of(files: Mapping[str, bool], pattern: str | None, roots: Sequence[str]
     """Taps of these files; those mapped to true must be captures. `roots`: see `roots_of`."""
     times: dict[str, int] = {}
     broken = []
+    looked_at = {path: seen(path) for path in files}
     for path, is_named in files.items():
-        size, modified_ns = seen(path)
+        size, modified_ns = looked_at[path]
         try:
             times[path] = first_time_of(path, size, modified_ns)
         except CaptureError as error:
@@ -90,7 +92,7 @@ def taps_of(files: Mapping[str, bool], pattern: str | None, roots: Sequence[str]
             taps.setdefault(chain_of(path, expression), []).append((path, first_time_ns))
         except KdissectError as error:
             astray.append(Broken(path, str(error)))
-    return Taps(named(in_turn(taps), roots), broken + astray)
+    return Taps(named(in_turn(taps), roots), broken + astray, looked_at)
 
 
 def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:

@@ -1,9 +1,17 @@
 """Totals of a capture."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.tls.session_properties import SessionProperties
+
+# What is counted of a connection that has ended, in the order of `CaptureTotals.of_connections`.
+OF_CONNECTIONS: Final = (
+    "payload_bytes", "framed_bytes", "skipped_bytes", "duplicate_bytes", "missing_bytes",
+    "tls_bytes", "encrypted_bytes", "encrypted_connections", "connections",
+)  # fmt: skip
 
 
 class CaptureTotals:
@@ -45,3 +53,11 @@ class CaptureTotals:
             self.encrypted_connections += 1 if encrypted and not facts.plaintext_bytes else 0
         self.connections += 1
         self.protocols[state.protocol] = self.protocols.get(state.protocol, 0) + 1
+
+    def of_connections(self) -> tuple[int, ...]:
+        """Return the counts of connections that have ended, as `OF_CONNECTIONS` names them."""
+        return (
+            self.payload_bytes, self.framed_bytes, self.skipped_bytes, self.duplicate_bytes,
+            self.missing_bytes, self.tls_bytes, self.encrypted_bytes, self.encrypted_connections,
+            self.connections,
+        )  # fmt: skip

@@ -117,7 +117,7 @@ def dissect_taps(
     runner = here if spark is None else on_spark(spark)
     inspect = partial(inspect_capture, split_size=split_size, full_hash=full_hash)
     outcomes: list[Outcome] = []
-    for taps in rounds_of(found.taps, partial(known_captures, dataset)):
+    for taps in rounds_of(found, partial(known_captures, dataset)):
         with Dataset(dataset) as opened:
             unreadable = () if outcomes else found.broken
             outcomes.append(_dissect(opened, taps, unreadable, chosen, inspect, runner))

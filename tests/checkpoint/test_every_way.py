@@ -6,7 +6,8 @@ when a test fails. `tests.spark.test_mutated_captures` does the same on Spark.
 """
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ PLACES: Final = frozenset(
     ("capture", "first_packet", "request_packet", "response_packet", "packet_number")
 )
 ETHERNET: Final = 1
+ID: Final = re.compile(r"(?<![^ ])[A-Za-z0-9_-]{22}(?=:)")  # of a topic, in an assignment
 ROTATIONS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"every_s": 2, "flush_s": 0.5},
@@ -97,30 +99,39 @@ def check_live_replay(path: Path, source: random.Random) -> None:
     directory = path.with_name("live")
     replay(path, directory, ALL, count=source.randrange(1, 100), **intervals)
     made, _ = kdissect.write(path, path.with_name("whole"), tables=ALL)
-    for table, (file, _) in made.items():
-        found, expected = read_run(only_run(directory), table), parquet.ParquetFile(file).read()
-        if intervals:
-            check_names(found, expected)
-            found, expected = nameless(found), nameless(expected)
+    whole_rows = {table: parquet.ParquetFile(file).read() for table, (file, _) in made.items()}
+    names = names_in(whole_rows.values()) if intervals else {}
+    for table, expected in whole_rows.items():
+        found = named(read_run(only_run(directory), table), names)
         assert rows_of(found) == rows_of(expected), table
 
 
-def check_names(found: pa.Table, expected: pa.Table) -> None:
-    """A name that comes after a file was closed is missing in it; no other is there instead."""
-    if "topic" in found.schema.names:
-        named = [pair for pair in topics_of(found) if pair[1] is not None]
-        assert {*named} <= topics_of(expected)
+def names_in(tables: Iterable[pa.Table]) -> dict[str, str]:
+    """Names of topics by their ids."""
+    of_topics = [rows for rows in tables if "topic_id" in rows.schema.names]
+    pairs = (
+        pair
+        for rows in of_topics
+        for pair in zip(rows["topic_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)
+    )
+    return {topic_id: name for topic_id, name in pairs if topic_id and name}
 
 
-def topics_of(rows: pa.Table) -> set[tuple[Any, Any]]:
-    """Ids of topics, and their names."""
-    return {*zip(rows["topic_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}
-
-
-def nameless(rows: pa.Table) -> pa.Table:
-    """Without what is said by a topic's name, which is told by its id in closed files."""
-    kept = [name for name in rows.schema.names if name not in ("topic", "assignment")]
-    return rows.select(kept)
+def named(rows: pa.Table, names: dict[str, str]) -> pa.Table:
+    """Rows with the names that were told after their file was closed, which has ids alone."""
+    made = {}
+    if "topic" in rows.schema.names:
+        both = zip(rows["topic"].to_pylist(), rows["topic_id"].to_pylist(), strict=True)
+        made["topic"] = [names.get(by_id) if name is None else name for name, by_id in both]
+    if "assignment" in rows.schema.names:
+        texts = rows["assignment"].to_pylist()
+        made["assignment"] = [
+            text and ID.sub(lambda found: names.get(found[0], found[0]), text) for text in texts
+        ]
+    for name, values in made.items():
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pa.array(values, pa.string()))
+    return rows
 
 
 def check_dataset(path: Path, source: random.Random) -> None:

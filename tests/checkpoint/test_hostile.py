@@ -5,6 +5,7 @@ import random
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -111,16 +112,17 @@ def edited(document: bytes, chance: random.Random) -> bytes:
 def renumbered(value: Checkpoint | BoundaryState, chance: random.Random) -> bytes:
     """The document of a value in which some integers have extreme values."""
     made = type(value).from_bytes(value.to_bytes())
-    places = [(one, name) for one in objects_in(made) for name in FIELDS[type(one)].ints]
-    for one, name in chance.sample(places, k=chance.choice((1, 2, 3))):
+    changes = changes_of(made)
+    for change in chance.sample(changes, k=chance.choice((1, 2, 3))):
         with suppress(OverflowError):  # compiled attributes of 32 bits
-            setattr(one, name, chance.choice(EXTREMES))
+            change(chance.choice(EXTREMES))
     return made.to_bytes()
 
 
-def objects_in(root: Any) -> list[Any]:
-    """The objects with fields that a value contains, each once."""
-    found, seen, left = [], set(), [root]
+def changes_of(root: Any) -> list[Callable[[int], None]]:
+    """Functions that change an integer each: of an object, or of a list or tuple that it has."""
+    found: list[Callable[[int], None]] = []
+    seen, left = set(), [root]
     while left:
         one = left.pop()
         if id(one) in seen or isinstance(one, str | bytes | int | None):
@@ -131,9 +133,24 @@ def objects_in(root: Any) -> list[Any]:
         elif isinstance(one, list | tuple | set | frozenset):
             left += one
         elif type(one) in FIELDS:
-            found.append(one)
-            left += [getattr(one, name) for name in FIELDS[type(one)].names]
+            fields = FIELDS[type(one)]
+            found += [partial(setattr, one, name) for name in fields.ints]
+            values = {name: getattr(one, name) for name in fields.names}
+            left += values.values()
+            found += [
+                partial(change_item, one, name, place)
+                for name, items in values.items()
+                if isinstance(items, list | tuple)
+                for place, item in enumerate(items)
+                if type(item) is int
+            ]
     return found
+
+
+def change_item(one: Any, name: str, place: int, number: int) -> None:
+    """Change an integer of a list or tuple that an object has."""
+    items = getattr(one, name)
+    setattr(one, name, type(items)([*items[:place], number, *items[place + 1 :]]))
 
 
 def class_attributes() -> dict[type, dict[str, Any]]:

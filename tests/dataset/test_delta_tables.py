@@ -2,6 +2,9 @@
 
 import datetime as dt
 import json
+import random
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from kdissect.dataset.delta_actions import statistics_of
 from kdissect.spark.pipeline import dissect
 from kdissect.system.extras import MissingExtra
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
+from tests.seeds import SEED
 from tests.spark.rotated import CAPTURES, dataset_rows, library_rows, rotate, spark_rows
 
 
@@ -154,6 +158,54 @@ def test_a_table_whose_first_version_was_not_written_is_made(
     for count in (1, 2):
         dissect(None, paths[:count], tmp_path / "dataset", tables=tuple(TABLES))
         assert dataset_rows(tmp_path / "dataset") == library_rows(paths[:count])
+
+
+# A run that the kernel kills when one of its commits has written so many bytes of a log.
+KILLED = """
+import resource, signal, sys
+from contextlib import contextmanager
+from kdissect.dataset import delta_tables, runs_table
+from kdissect.spark.pipeline import dissect
+from kdissect.tables.schemas import TABLES
+
+dataset, commits, size, *captures = sys.argv[1:]
+left, before = int(commits), delta_tables.conflicts
+
+@contextmanager
+def limited():
+    global left
+    left -= 1
+    if not left:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
+    with before():
+        yield
+
+delta_tables.conflicts = runs_table.conflicts = limited
+dissect(None, captures, dataset, tables=tuple(TABLES))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(6))
+def test_a_run_that_is_killed_while_it_writes_a_log_is_completed(
+    number: int, tmp_path: Path
+) -> None:
+    """What is left then is the writer's, not what this test thinks of."""
+    chance = random.Random(f"{SEED} {number}")
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
+    dataset = tmp_path / "dataset"
+    was_killed = []
+    for count in (1, 2):
+        commits, size = chance.randint(1, 10), chance.choice((0, 1, chance.randint(2, 700)))
+        told = [str(dataset), str(commits), str(size), *paths[:count]]
+        run = subprocess.run([sys.executable, "-c", KILLED, *told], check=False, timeout=60)
+        was_killed.append(run.returncode == -signal.SIGXFSZ)
+        assert run.returncode in (0, -signal.SIGXFSZ)
+        dissect(None, paths[:count], dataset, tables=tuple(TABLES))
+        assert dataset_rows(dataset) == library_rows(paths[:count]), (commits, size)
+    assert any(was_killed)
 
 
 def test_what_was_opened_before_a_run_is_read_to_its_end(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kdissect.dataset import rounds
-from kdissect.dataset.taps import Tap, find_taps
+from kdissect.dataset.taps import Tap, Taps, find_taps
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.steps import Steps
 from kdissect.tables.schemas import TABLES
@@ -74,18 +74,19 @@ def test_earlier_rounds_stay_when_a_run_is_ended(
 def test_captures_that_are_in_the_dataset_take_no_round(
     captures: list[str], tmp_path: Path
 ) -> None:
-    taps = find_taps(captures).taps
-    order = [[tap.paths[0] for tap in one] for one in rounds.rounds_of(taps, set)]
+    found = find_taps(captures)
+    order = [[tap.paths[0] for tap in one] for one in rounds.rounds_of(found, set)]
     assert order == [[captures[2], captures[1]], [captures[0]]]
     bring_in(captures[:1], tmp_path / "dataset")
     known = contents_of(tmp_path / "dataset").files()
-    assert [len(one) for one in rounds.rounds_of(taps, lambda: known)] == [3]
+    assert [len(one) for one in rounds.rounds_of(found, lambda: known)] == [3]
 
 
 def test_a_tap_that_is_larger_than_a_round_is_one_and_a_lost_capture_has_no_size() -> None:
-    large = [Tap(name, name, (str(CAPTURES / name), "/not/there")) for name in NAMES]
+    large = [Tap(name, name, (name, f"lost {name}")) for name in NAMES]
+    sizes = {path: (-1 if "lost" in path else 2, 7) for tap in large for path in tap.paths}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "ROUND_BYTES", 1)
-        assert [len(one) for one in rounds.rounds_of(large, set)] == [1, 1, 1]
-        assert rounds.rounds_of(large[:1], set) == [large[:1]]
-        assert rounds.rounds_of([], set) == [[]]
+        assert [len(one) for one in rounds.rounds_of(Taps(large, [], sizes), set)] == [1, 1, 1]
+        assert rounds.rounds_of(Taps(large[:1], [], sizes), set) == [large[:1]]
+        assert rounds.rounds_of(Taps([], [], {}), set) == [[]]

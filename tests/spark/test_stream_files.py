@@ -94,7 +94,7 @@ def test_a_file_that_is_of_no_tap_is_broken(tmp_path: Path) -> None:
 
 def test_there_may_be_nothing_yet(tmp_path: Path) -> None:
     sources = [str(tmp_path), str(tmp_path / "*.pcap"), str(tmp_path / "not-yet")]
-    assert complete_files(sources, None, QUIET, NOW) == Taps([], [])
+    assert complete_files(sources, None, QUIET, NOW) == Taps([], [], {})
 
 
 def test_a_wrong_pattern_is_an_error(tmp_path: Path) -> None:
