@@ -113,7 +113,8 @@ class Merger:
         clock = self.dissector.streams.clock
         first_ns, lowest_ns, _ = boundary.times
         is_set = first_ns >= 0 and not clock.goes_on(first_ns, lowest_ns)
-        if boundary.is_whole or is_set or self.dissector.decoder.is_waiting():
+        is_waiting = self.dissector.decoder.is_waiting()
+        if boundary.is_whole or is_set or is_waiting or self._has_other_names(boundary):
             return self._dissect_whole(boundary)
         self._take_problems(boundary.problems)
         self.dissector.decoder.unknown_link_types |= boundary.link_types
@@ -148,6 +149,11 @@ class Merger:
             protocols=dict(self.protocols + Counter(own.protocols)),
             problems=dict(self.problems + Counter(own.problems)),
         )
+
+    def _has_other_names(self, boundary: BoundaryState) -> bool:
+        """Return whether a topic has another name in the split: the first of the whole counts."""
+        names = self.dissector.exchanges.names
+        return any(names.get(one, name) != name for one, name in boundary.names.items())
 
     def _dissect_whole(self, boundary: BoundaryState) -> Corrections:
         """Dissect a split that cannot be dissected alone."""

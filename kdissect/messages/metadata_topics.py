@@ -60,6 +60,9 @@ def learn_topic(value: bytes, names: dict[bytes, str]) -> None:
 
 
 def remember_name(names: dict[bytes, str], topic_id: bytes, name: str) -> None:
-    """Add a topic to `names`, unless there are too many or the name is invalid."""
-    if len(name) <= LONGEST_NAME and (len(names) < NAMES_LIMIT or topic_id in names):
-        names[topic_id] = name
+    """Add a topic to `names`, unless there are too many or the name is invalid.
+
+    A topic keeps its name: of several, which damage makes, the first counts.
+    """
+    if len(name) <= LONGEST_NAME and len(names) < NAMES_LIMIT:
+        names.setdefault(topic_id, name)

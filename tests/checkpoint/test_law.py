@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kdissect
 from benchmarks import drawn
 from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import NANOSECONDS
@@ -129,6 +130,25 @@ def test_splits_of_drawn_traffic_give_the_rows_of_the_whole(number: int, tmp_pat
     assert found == whole(paths, options)
     # A connection that ended in a split and is read again takes no other one with it.
     assert merger.replayed < found.balance.packets / 8
+
+
+def test_a_topic_with_several_names_has_the_first_one_in_all_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker renames a topic, but damage does, and clusters that were copied."""
+    monkeypatch.setattr(drawn, "ids_of", lambda *_: set())
+    parameters = drawn.draw(SEED, "small", drawn.recordings_of("small"))
+    path = tmp_path / "drawn.pcap"
+    drawn.make(parameters._replace(connections=50, name_sets=9), path, 1_500_000)
+    paths = [str(path)]
+    expected = whole(paths)
+    pairs = {
+        (row["topic_id"], row["topic"])
+        for row in kdissect.read(str(path), table="partitions").to_arrow().to_pylist()
+        if row["topic_id"]
+    }
+    assert len({topic for _, topic in pairs}) > len({one for one, _ in pairs})
+    assert together(paths, path.stat().st_size // 3)[0] == expected
 
 
 def test_every_table_is_compared() -> None:
