@@ -150,7 +150,9 @@ def changes_of(root: Any) -> list[Callable[[int], None]]:
 def change_item(one: Any, name: str, place: int, number: int) -> None:
     """Change an integer of a list or tuple that an object has."""
     items = getattr(one, name)
-    setattr(one, name, type(items)([*items[:place], number, *items[place + 1 :]]))
+    changed = [*items[:place], number, *items[place + 1 :]]
+    make = getattr(type(items), "_make", type(items))  # a named tuple takes its items one by one
+    setattr(one, name, make(changed))
 
 
 def class_attributes() -> dict[type, dict[str, Any]]:

@@ -162,8 +162,14 @@ def test_no_more_names_of_topics_are_remembered_than_the_limit_and_none_that_is_
     remember_name(names, bytes(16), "x" * 249)
     names |= {number.to_bytes(16): "known" for number in range(1, NAMES_LIMIT)}
     remember_name(names, b"another topic...", "too many")
-    remember_name(names, bytes(16), "renamed")
-    assert (len(names), names[bytes(16)]) == (NAMES_LIMIT, "renamed")
+    assert (len(names), names[bytes(16)]) == (NAMES_LIMIT, "x" * 249)
+
+
+def test_a_topic_keeps_its_first_name() -> None:
+    names: dict[bytes, str] = {}
+    for name in ("first", "second"):
+        remember_name(names, bytes(16), name)
+    assert names == {bytes(16): "first"}
 
 
 def test_texts_are_shared_until_there_are_too_many_or_too_long_ones() -> None:
