@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """An engine that has the tables: DuckDB, Spark."""
 
-    tables: "Mapping[str, ir.Table]"
+    @property
+    def tables(self) -> "Mapping[str, ir.Table]": ...
 
     def rows(self, answer: "ir.Table") -> "pa.Table": ...
 

@@ -1,4 +1,7 @@
-"""Parquet files of tables on Spark: the engine for data too large for one host."""
+"""Parquet files of tables on Spark: the engine for data too large for one host.
+
+An analysis of little data is one task, in which DuckDB evaluates it; others are Spark SQL.
+"""
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +15,7 @@ from kdissect.analysis.engines.chosen_rows import (
     chosen_rows,
     tables_beside,
 )
+from kdissect.analysis.engines.duckdb_tables import sql_of
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
@@ -21,12 +25,13 @@ from kdissect.analysis.engines.ibis_tables import (
     stored,
     tap_columns,
 )
-from kdissect.analysis.engines.stored_tables import Place, numbered, stored_size
+from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
+from kdissect.spark.single_task import evaluation_of, fits, rows_by_task
 from kdissect.spark.statements import Statements, statements_of
 from kdissect.sql.conditions import check_condition
 from kdissect.tables.ids import id_offsets
@@ -47,18 +52,6 @@ READING: Final = {
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-# With all data in one partition nothing has to be shuffled, broadcast or compiled; that would be
-# most of the time: an analysis has 10 to 100 joins and aggregations.
-SMALL: Final = 16 << 20  # bytes of Parquet, about 150 000 exchanges
-IN_ONE: Final = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-
-
 # Attempts of a query if executors are lost; and Spark's name of the error for a lost block.
 ATTEMPTS: Final = 3
 LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
@@ -87,11 +80,15 @@ class SparkTables:
         if where:
             check_condition(where, "--where", self._askable)
         self._beside = tables_beside(where)
+        self._question = partial(evaluation_of, places, names, where)
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = [name for name in TABLES if name in wanted | set(self._beside)]
-        self._is_small = stored_size(places, ordered) <= SMALL
+        self._is_small = fits(places, ordered)
+        if self._is_small and not where:
+            return
+        what = f"--where {where!r}" if where else "tables"
         try:
-            with self._settings(), clear_errors(f"--where {where!r}" if where else "tables"):
+            with configured(session, READING), clear_errors(what):
                 for name in ordered:
                     self._add_all(name, places)
                 if where and self._beside:
@@ -117,9 +114,10 @@ class SparkTables:
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """Rows of an expression over the tables."""
-        statements = statements_of(answer.op(), self.prefix)
-        with self._settings(), clear_errors("Spark"):
-            return while_lost(partial(self._rows, statements))
+        with configured(self.session, READING), clear_errors("Spark"):
+            if self._is_small:
+                return rows_by_task(self.session, self._question(sql_of(answer.op())))
+            return while_lost(partial(self._rows, statements_of(answer.op(), self.prefix)))
 
     def _rows(self, statements: Statements) -> "pa.Table":
         before = len(self._views)
@@ -133,16 +131,18 @@ class SparkTables:
             del self._views[before:]
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
-        frames = [self._frame(name, place, tap) for place, tap in numbered(places)]
+        if self._is_small:  # Spark only checks the condition
+            frames = [stored_frame(self.session, "", name, ())]
+        else:
+            frames = [self._frame(name, place, tap) for place, tap in numbered(places)]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-        self._call(f"{EVERY}{name}", frame.coalesce(1) if self._is_small else frame)
+        self._call(f"{EVERY}{name}", frame)
 
     def _frame(self, name: str, place: Place, tap: int) -> "DataFrame":
         """Rows of a table at a place, with its taps numbered from `tap` on."""
         paths = place.paths(name)
         if place.is_dataset:
-            frame = read_files(self.session, place.location, name, paths)
-            frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
+            frame = stored_frame(self.session, place.location, name, paths)
         else:
             frame = self.session.read.parquet(*map(pattern_of, paths))
             nulls = [f"CAST(NULL AS STRING) AS {one}" for one in tap_columns(name)]
@@ -170,10 +170,13 @@ class SparkTables:
         frame.createOrReplaceTempView(view)
         self._views.append(view)
 
-    @contextmanager
-    def _settings(self) -> Iterator[None]:
-        with configured(self.session, READING | (IN_ONE if self._is_small else {})):
-            yield
+
+def stored_frame(
+    session: "SparkSession", dataset: str, table: str, files: Sequence[str]
+) -> "DataFrame":
+    """Rows of files of a dataset's table, with the columns that analyses see."""
+    frame = read_files(session, dataset, table, files)
+    return frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(table)])
 
 
 def while_lost(ask: "Callable[[], pa.Table]") -> "pa.Table":

@@ -236,8 +236,11 @@ class Below:
         return found
 
     def check(self, name: str) -> None:
-        """Raise DatasetError if it exists and is neither a regular file nor a directory of such."""
-        with suppress(FileNotFoundError), self._parent(name) as (parent, last):
+        """Raise DatasetError if it is neither a regular file nor a directory of such.
+
+        Raises FileNotFoundError where nothing has the name.
+        """
+        with self._parent(name) as (parent, last):
             if not stat.S_ISDIR(os.lstat(last, dir_fd=parent).st_mode):
                 self._size(parent, name)
                 return

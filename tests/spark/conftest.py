@@ -11,8 +11,10 @@ import pytest
 
 import kdissect
 from kdissect.errors import KdissectError
+from kdissect.spark import single_task
 from kdissect.spark.java import find_java
 from kdissect.spark.sessions import environment, session
+from kdissect.spark.spark_tables import configured
 from tests.spark import quick_java
 from tests.spark.hostile import sandbox_of, sound_dataset
 from tests.spark.sandbox import Sandbox
@@ -63,6 +65,30 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
     made = session("local[2,4]", memory="1g", settings=settings)  # a task may fail three times
     yield made
     made.stop()
+
+
+@pytest.fixture
+def spark_sql(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> "Iterator[SparkSession]":
+    """A session in which analyses of little data are Spark SQL, too, and are quick."""
+    monkeypatch.setattr(single_task, "LARGEST", -1)
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    with configured(spark, settings):
+        yield spark
+
+
+@pytest.fixture(params=["a task", "Spark SQL"])
+def spark_both(request: pytest.FixtureRequest) -> "SparkSession":
+    """A session in which an analysis is a task, and one in which it is Spark SQL."""
+    found: SparkSession = request.getfixturevalue(
+        "spark" if request.param == "a task" else "spark_sql"
+    )
+    return found
 
 
 @pytest.fixture(scope="session")

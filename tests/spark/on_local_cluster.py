@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from kdissect import analyse
-from kdissect.spark import spark_tables
+from kdissect.spark import single_task, spark_tables
 from kdissect.spark.sessions import session
 from tests.spark import quick_java
 from tests.spark.clusters import spark_home
@@ -55,6 +55,7 @@ KEPT, ROWS = spark_tables.kept, spark_tables.SparkTables._rows
 
 def asked(question: str, tables: str, spark: Any) -> dict[str, Any]:
     killer = Killer()
+    single_task.LARGEST = -1  # type: ignore[misc]
     spark_tables.kept = killer.keep
     spark_tables.SparkTables._rows = lambda self, one: killer.attempt(self, one)  # type: ignore[method-assign]
     found = analyse(question, tables, session=spark).to_arrow()

@@ -131,7 +131,7 @@ def test_constants_have_equal_values_on_spark_and_duckdb(
 )
 def test_spark_shows_nothing_of_the_machine(
     where: str,
-    spark: "SparkSession",
+    spark_both: "SparkSession",
     tables: Tables,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -141,7 +141,7 @@ def test_spark_shows_nothing_of_the_machine(
     prey.write_text(CANARY)
     condition = where.replace("{prey}", str(prey))
     with pytest.raises(KdissectError) as caught:
-        analyse("slowest", tables.of("retries-4.3.1"), session=spark, where=condition)
+        analyse("slowest", tables.of("retries-4.3.1"), session=spark_both, where=condition)
     assert CANARY not in str(caught.value)
     assert os.environ["PATH"] not in str(caught.value)
 
@@ -156,24 +156,24 @@ def test_spark_shows_nothing_of_the_machine(
     ],
 )
 def test_dimensions_of_other_tables_choose_duckdbs_rows(
-    capture: str, name: str, where: str, spark: "SparkSession", tables: Tables
+    capture: str, name: str, where: str, spark_both: "SparkSession", tables: Tables
 ) -> None:
     place = tables.of(capture)
     expected = analyse(name, place, where=where).to_arrow()
     assert expected.num_rows > 0
     assert expected != analyse(name, place).to_arrow()
-    found = analyse(name, place, session=spark, where=where).to_arrow()
+    found = analyse(name, place, session=spark_both, where=where).to_arrow()
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
 
 
 @pytest.mark.slow
-def test_variables_of_the_driver_stay_text(spark: "SparkSession", tables: Tables) -> None:
+def test_variables_of_the_driver_stay_text(spark_both: "SparkSession", tables: Tables) -> None:
     """Spark has replaced ${...} by settings where this is not switched off."""
     where = "'${spark.app.name}' = '$' || '{spark.app.name}'"
     place = tables.of("retries-4.3.1")
-    found = analyse("clients", place, session=spark, where=where).to_arrow()
+    found = analyse("clients", place, session=spark_both, where=where).to_arrow()
     assert found.to_pylist() == analyse("clients", place).to_arrow().to_pylist()
-    assert spark.conf.get("spark.sql.variable.substitute") == "true"
+    assert spark_both.conf.get("spark.sql.variable.substitute") == "true"
 
 
 def test_drawn_attacks_are_refused_on_spark_too(tmp_path: Path) -> None:

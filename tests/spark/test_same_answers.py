@@ -56,16 +56,26 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     ("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES]
 )
 def test_spark_gives_the_rows_of_duckdb(
+    name: str, options: dict[str, Any], both: Both, spark_sql: "SparkSession"
+) -> None:
+    assert_same(name, both.dataset, spark_sql, options)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES]
+)
+def test_so_does_a_task(
     name: str, options: dict[str, Any], both: Both, spark: "SparkSession"
 ) -> None:
     assert_same(name, both.dataset, spark, options)
 
 
-def test_changes_are_those_of_duckdb(both: Both, spark: "SparkSession") -> None:
+def test_changes_are_those_of_duckdb(both: Both, spark_both: "SparkSession") -> None:
     options: dict[str, Any] = {"before": "tap like 'incident%'", "of": ["work"], "unchanged": True}
     expected, found = (
         compare(both.dataset, **options),
-        compare(both.dataset, session=spark, **options),
+        compare(both.dataset, session=spark_both, **options),
     )
     assert expected.to_arrow().num_rows > 20
     assert differences(found.to_arrow().to_pylist(), expected.to_arrow().to_pylist()) == []
@@ -74,15 +84,16 @@ def test_changes_are_those_of_duckdb(both: Both, spark: "SparkSession") -> None:
 
 
 @pytest.mark.parametrize("name", ["delivery", "clients"])
-def test_so_it_does_where_tables_are_too_large_for_one_partition(
+def test_spark_sql_does_with_the_settings_of_the_session(
     name: str, both: Both, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdissect.spark.spark_tables.SMALL", 0)
+    monkeypatch.setattr("kdissect.spark.single_task.LARGEST", -1)
     assert_same(name, both.dataset, spark, {})
 
 
-def test_so_it_does_with_tables_made_without_spark(both: Both, spark: "SparkSession") -> None:
-    assert_same("errors", [*both.directories[:2], both.dataset], spark, {"by": ["tap", "topic"]})
+def test_so_it_does_with_tables_made_without_spark(both: Both, spark_both: "SparkSession") -> None:
+    several = [*both.directories[:2], both.dataset]
+    assert_same("errors", several, spark_both, {"by": ["tap", "topic"]})
 
 
 def assert_same(

@@ -69,7 +69,7 @@ def test_the_first_line_of_an_error_is_reported() -> None:
 
 
 @pytest.mark.slow
-def test_times_are_those_of_duckdb(tmp_path: Path, spark: "SparkSession") -> None:
+def test_times_are_those_of_duckdb(tmp_path: Path, spark_both: "SparkSession") -> None:
     # Half a microsecond is where engines round to different sides.
     rows = [
         exchange(number, "Fetch", request_start=START + nanoseconds)
@@ -80,12 +80,12 @@ def test_times_are_those_of_duckdb(tmp_path: Path, spark: "SparkSession") -> Non
     wanted = wanted.select("exchange_id", "request_start", "request_start_ns")
     with DuckTables([directory_place(directory)], ["exchanges"]) as duck:
         expected = duck.rows(wanted).to_pylist()
-    with SparkTables(spark, [directory_place(directory)], ["exchanges"]) as tables:
+    with SparkTables(spark_both, [directory_place(directory)], ["exchanges"]) as tables:
         assert tables.rows(wanted).to_pylist() == expected
 
 
 @pytest.mark.slow
-def test_condition_excludes_rows_of_all_tables(tmp_path: Path, spark: "SparkSession") -> None:
+def test_condition_excludes_rows_of_all_tables(tmp_path: Path, spark_both: "SparkSession") -> None:
     directory = write_tables(
         tmp_path / "tables",
         exchanges=[exchange(1, "Fetch"), exchange(2, "Produce"), exchange(3, "Produce")],
@@ -93,7 +93,7 @@ def test_condition_excludes_rows_of_all_tables(tmp_path: Path, spark: "SparkSess
         connections=[connection()],
     )
     with SparkTables(
-        spark, [directory_place(directory)], ["partitions"], "api = 'Produce'"
+        spark_both, [directory_place(directory)], ["partitions"], "api = 'Produce'"
     ) as tables:
         found = {
             name: tables.rows(tables.tables[name].select("exchange_id").order_by("exchange_id"))
@@ -105,13 +105,13 @@ def test_condition_excludes_rows_of_all_tables(tmp_path: Path, spark: "SparkSess
         "all_exchanges": [1, 2, 3],
         "all_partitions": [1, 2],
     }
-    assert spark.catalog.listTables() == []
+    assert spark_both.catalog.listTables() == []
 
 
 @pytest.mark.slow
-def test_several_directories_are_one(tables: Tables, spark: "SparkSession") -> None:
+def test_several_directories_are_one(tables: Tables, spark_both: "SparkSession") -> None:
     both = [tables.of("retries-4.3.1"), tables.of("incident-lost-answers-4.3.1")]
-    found = analyse("errors", both, session=spark).to_arrow()
+    found = analyse("errors", both, session=spark_both).to_arrow()
     assert found.to_pylist() == analyse("errors", both).to_arrow().to_pylist()
 
 
@@ -128,21 +128,28 @@ def test_several_directories_are_one(tables: Tables, spark: "SparkSession") -> N
     ],
 )
 def test_a_wrong_condition_is_an_error_of_one_line(
-    where: str, says: str, tables: Tables, spark: "SparkSession", capfd: pytest.CaptureFixture[str]
+    where: str,
+    says: str,
+    tables: Tables,
+    spark_both: "SparkSession",
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(KdissectError) as caught:
-        analyse("slowest", tables.of("retries-4.3.1"), session=spark, where=where)
+        analyse("slowest", tables.of("retries-4.3.1"), session=spark_both, where=where)
     text = str(caught.value)
     assert text.startswith(says)
     assert "\n" not in text
     assert capfd.readouterr().err == ""
-    assert spark.catalog.listTables() == []
+    assert spark_both.catalog.listTables() == []
 
 
 @pytest.mark.slow
-def test_tables_that_are_not_there_are_an_error_of_one_line(
-    tmp_path: Path, spark: "SparkSession"
+def test_missing_and_damaged_files_are_an_error_of_one_line(
+    tmp_path: Path, spark_both: "SparkSession"
 ) -> None:
     (tmp_path / "exchanges.parquet").write_bytes(b"")
-    with pytest.raises(KdissectError, match=r"^tables: \[[A-Z_.]+\] [^\n]+$"):
-        analyse("slowest", tmp_path, session=spark)
+    with pytest.raises(KdissectError, match=r"connections\.parquet: no such file$"):
+        analyse("slowest", tmp_path, session=spark_both)
+    (tmp_path / "connections.parquet").write_bytes(b"")
+    with pytest.raises(KdissectError, match=r"^tables: [^\n]+$"):
+        analyse("slowest", tmp_path, session=spark_both)

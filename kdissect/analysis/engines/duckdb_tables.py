@@ -1,7 +1,7 @@
 """Parquet files of tables on DuckDB: the engine without a server."""
 
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,7 @@ from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
+    import duckdb
     import ibis.expr.types as ir
     import pyarrow as pa
     from ibis.expr.operations import Node
@@ -45,13 +46,17 @@ class DuckTables:
 
     `where` is an SQL condition over the columns of `exchanges`: other exchanges, and their rows
     in other tables, are filtered out. ``all_exchanges`` and so on name the unfiltered tables,
-    also in the condition. Raises KdissectError for an invalid one, and for files without tables.
+    also in the condition. `settings` are DuckDB's. Raises KdissectError for an invalid condition,
+    and for files without tables.
     """
 
     def __init__(
-        self, places: Sequence[Place], names: Iterable[str], where: str | None = None
+        self,
+        places: Sequence[Place],
+        names: Iterable[str],
+        where: str | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.tables = declared_tables()
         self._has_condition = bool(where)
         self._what = f"--where {where!r}" if where else "tables"
         names = list(names)
@@ -64,7 +69,7 @@ class DuckTables:
             self._paths = opened.enter_context(PlainPaths())
             plain = [plain_place(place, ordered, self._paths) for place in places]
             files = local_files(ordered, plain)
-            self.connection = opened.enter_context(locked_connection(files))
+            self.connection = opened.enter_context(locked_connection(files, settings))
             try:
                 for name in ordered:
                     self._add_all(name, plain)
@@ -83,16 +88,33 @@ class DuckTables:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
+    @property
+    def tables(self) -> "Mapping[str, ir.Table]":
+        """The tables of expressions."""
+        return declared_tables()
+
     def rows(self, answer: "ir.Table") -> "pa.Table":
-        """The rows of an expression over the tables.
+        """The rows of an expression over the tables."""
+        with self._answered(sql_of(answer.op())) as rows:
+            return rows.to_arrow_table()
+
+    @contextmanager
+    def reader(self, sql: str, size: int) -> "Iterator[pa.RecordBatchReader]":
+        """The rows of a statement over the tables (`sql_of`), at most `size` at a time."""
+        with self._answered(sql) as rows:
+            yield rows.to_arrow_reader(size)
+
+    @contextmanager
+    def _answered(self, sql: str) -> "Iterator[duckdb.DuckDBPyRelation]":
+        """The rows of a statement, kept as a table.
 
         As a statement the query is parsed, bound and planned once, which takes longer than all the
         rest where tables are small; as a relation it is bound three times.
         """
         try:
-            self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {sql_of(answer.op())}")
+            self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {sql}")
             try:
-                return self.connection.sql(f"FROM {ANSWER}").to_arrow_table()
+                yield self.connection.sql(f"FROM {ANSWER}")
             finally:
                 self.connection.execute(f"DROP TABLE {ANSWER}")
         except engine_failures() as error:

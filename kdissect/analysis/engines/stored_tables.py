@@ -5,7 +5,6 @@ and a tap, which are the columns ``date`` and ``tap`` of its exchanges and conne
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -65,13 +64,14 @@ class Place(NamedTuple):
 
 
 def check_files(root: str, paths: Iterable[str]) -> None:
-    """Raise DatasetError where one of the files below a directory is not a regular file.
-
-    A missing file is reported by its reader.
-    """
-    with suppress(FileNotFoundError), Below(root) as below:
-        for path in paths:
-            below.check(str(Path(path).relative_to(root)))
+    """Raise DatasetError where one of the files below a directory is missing or no regular file."""
+    path = root
+    try:
+        with Below(root) as below:
+            for path in paths:
+                below.check(str(Path(path).relative_to(root)))
+    except FileNotFoundError as error:
+        raise DatasetError(no_such_file(path)) from error
 
 
 def check_listed(root: str, paths: Iterable[str]) -> None:
