@@ -43,7 +43,7 @@ CONNECTIONS = (100, 1000, 10_000)
 EXCHANGES = 400_000
 CORES = (1, 2)
 QUESTIONS_DRAWN = "5"  # seed
-QUESTIONS_MEGABYTES = 500
+QUESTIONS_MEGABYTES = 1100
 SMALL_APIS = ("--apis", "Produce,Fetch,Heartbeat,OffsetCommit,Metadata")
 
 
