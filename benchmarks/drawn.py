@@ -12,7 +12,6 @@ of one of a number of sets: names of the same length, so that messages keep thei
 """
 
 import argparse
-import base64
 import heapq
 import json
 import random
@@ -39,6 +38,9 @@ from benchmarks.generate import (
 )
 from benchmarks.workloads import ROOT
 from kdissect.api.dissected import DissectedExchange
+from kdissect.capture.files import open_captures
+from kdissect.dissection.options import Options
+from kdissect.pipeline import feed_all, make_dissector
 
 KINDS: Final = ("mixed", "small", "bulk", "wide")
 OF_TODAY: Final = ("4.3.1", "4.0.1", "3.9.1", "2.8.2")
@@ -175,14 +177,13 @@ def names_of(path: Path) -> tuple[bytes, ...]:
 
 
 def ids_of(path: Path, names: list[bytes]) -> set[bytes]:
-    """The ids of topics with these names."""
-    columns = ["topic", "topic_id"]
-    rows = kdissect.read(str(path), table="partitions", columns=columns).to_arrow().to_pylist()
-    return {
-        base64.urlsafe_b64decode(row["topic_id"] + "==")
-        for row in rows
-        if row["topic_id"] and (row["topic"] or "").encode() in names
-    }
+    """The ids of topics with these names, wherever a broker tells them."""
+    options = Options(tables=())
+    dissector = make_dissector(options, collects=True, keeps_frames=False)
+    for _ in feed_all(open_captures(str(path)), dissector, options):
+        dissector.take_exchanges()
+    told = dissector.exchanges.names
+    return {topic_id for topic_id, name in told.items() if name.encode() in names}
 
 
 def renamed(data: bytes, names: tuple[bytes, ...], number: int) -> bytes:
