@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -78,6 +78,8 @@ def command(
     options.check_tables(tables or ())
     if query is None and not sys.stdin.isatty():
         query = sys.stdin.read()
+        if not query.strip():
+            raise click.UsageError("no query, neither as the last argument nor on stdin")
     format_ = chosen_format(format_, path)
     wanted = tables or list(DEFAULT_TABLES) if query is None else tables_of(query, TABLES)
     with Progress(progress) as shown:
@@ -99,12 +101,23 @@ def command(
 
 def divided(words: tuple[str, ...]) -> tuple[list[str], str | None]:
     """The files, and the query: an argument with white space or a semicolon that is no file."""
-    last = words[-1]
-    if Path(last).exists() or not set(last) & set(" \n\t;"):
+    *files, last = words
+    if any(is_query(word) and word.lower().startswith(STARTS) for word in files):
+        raise click.UsageError("the query comes after the files: kdissect sql FILE... QUERY")
+    if not is_query(last):
         return list(words), None
-    if len(words) == 1:
+    if not files:
         raise click.UsageError("no captures given: kdissect sql FILE... QUERY")
-    return list(words[:-1]), last
+    return files, last
+
+
+# How a SELECT of DuckDB begins; names of files with white space do not.
+STARTS: Final = ("select", "from", "with")
+
+
+def is_query(word: str) -> bool:
+    """Return whether an argument is no file but has white space or a semicolon."""
+    return not Path(word).exists() and bool(set(word) & set(" \n\t;"))
 
 
 def chosen(table: "pa.Table", columns: list[str] | None, keys: tuple[Any, ...]) -> "pa.Table":

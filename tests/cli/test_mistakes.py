@@ -8,9 +8,11 @@ import io
 import json
 import os
 import re
+import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -27,7 +29,8 @@ def told(words: list[str], places: dict[str, str]) -> tuple[int, str]:
     """Exit code and message of a command line."""
     real = [place_in(word, places) for word in words]
     out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    empty = mock.patch.object(sys, "stdin", io.StringIO())
+    with redirect_stdout(out), redirect_stderr(err), empty:
         code = run(real)
     lines = err.getvalue().strip().splitlines() or [""]
     message = LIST.sub(r"\1 …", lines[-1])
