@@ -4,6 +4,7 @@ python -m benchmarks.spark_page
 """
 
 import json
+import statistics
 from typing import Any
 
 from benchmarks import chart, page
@@ -125,7 +126,18 @@ def questions(kept: Kept) -> list[str]:
             f"| {page.verdict(spark['seconds'] <= most)} | {cost(sql)} "
             f"| {sql['shuffled'] / 1e6:.1f} MB |"
         )
-    return [*lines, "", *measured(kept["questions"])]
+    ratios = [
+        one["sql"]["cpu_seconds"] / one["duckdb"]["cpu_seconds"]
+        for one in found["questions"].values()
+    ]
+    return [
+        *lines,
+        "",
+        f"Spark SQL takes {statistics.median(ratios):.0f} times the CPU time of DuckDB in the "
+        f"median, {min(ratios):.0f} to {max(ratios):.0f} times.",
+        "",
+        *measured(kept["questions"]),
+    ]
 
 
 def cost(one: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from kdissect.sql.connections import memory_limit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Bytes of Parquet up to which one core of DuckDB is ahead of a cluster: docs/spark-performance.md.
+# Bytes of Parquet for which a task takes half a minute at most: docs/spark-performance.md.
 LARGEST: Final = 256 << 20
 LEAST: Final = 256 << 10  # bytes that a smaller file counts as: it has to be opened, too
 BATCH_ROWS: Final = 65_536  # of the answer
