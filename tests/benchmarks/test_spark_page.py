@@ -55,17 +55,23 @@ def test_batches_keep_up_or_do_not():
 
 def test_questions_stand_beside_each_other():
     duckdb = {"seconds": 2.0, "cpu_seconds": 3.0, "rows": 1200, "shuffled": 0}
-    spark = {"seconds": 11.0, "cpu_seconds": 20.0, "rows": 1200, "shuffled": 2_500_000}
+    spark = {"seconds": 11.0, "cpu_seconds": 11.5, "rows": 1200, "shuffled": 0}
     slow = {**spark, "seconds": 11.1}
+    sql = {"seconds": 20.0, "cpu_seconds": 39.0, "rows": 1200, "shuffled": 2_500_000}
+    quick = {**sql, "cpu_seconds": 9.0}
     questions = {
-        "lag": {"duckdb": duckdb, "spark": spark}, "acks": {"duckdb": duckdb, "spark": slow},
-    }  # fmt: skip
+        "lag": {"duckdb": duckdb, "spark": spark, "sql": sql},
+        "acks": {"duckdb": duckdb, "spark": slow, "sql": quick},
+    }
     one = {"bytes": 114_000_000, "jvm": 900_000_000, "questions": questions}
     kept = found("questions", {**one, "capture_bytes": 500_000_000})
     assert spark_page.questions(kept)[0].startswith("A capture of 500 MB, a dataset of 114 MB;")
     assert spark_page.questions(kept)[4:] == [
-        "| `lag` | 1 200 | 2.0 s | 3.0 s | 11.0 s | 20.0 s | 2.5 MB | reached |",
-        "| `acks` | 1 200 | 2.0 s | 3.0 s | 11.1 s | 20.0 s | 2.5 MB | **missed** |",
+        "| `lag` | 1 200 | 2.0 s | 3.0 s | 11.0 s | 11.5 s | reached | 20.0 s | 39.0 s | 2.5 MB |",
+        "| `acks` | 1 200 | 2.0 s | 3.0 s | 11.1 s | 11.5 s | **missed** "
+        "| 20.0 s | 9.0 s | 2.5 MB |",
+        "",
+        "Spark SQL takes 8 times the CPU time of DuckDB in the median, 3 to 13 times.",
         "",
         MEASURED,
     ]
