@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from kdissect import analyse
 from kdissect.analysis.catalogue import QUESTIONS
-from kdissect.spark import single_task
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.sessions import session
+from kdissect.spark.single_task import LARGEST, SETTING
 
 # Engine → the bytes of tables up to which Spark takes a single task.
-ENGINES = {"duckdb": 0, "spark": single_task.LARGEST, "sql": -1}
+ENGINES = {"duckdb": 0, "spark": LARGEST, "sql": 0}
 FIRST = "health"
 TICKS = os.sysconf("SC_CLK_TCK")
 SEEN: dict[tuple[int, str], float] = {}  # CPU time by process and when it began
@@ -106,7 +106,7 @@ def peak_of_jvm(spark: Any) -> int:
 
 def answered(name: str, dataset: str, spark: Any, engine: str) -> dict[str, Any]:
     """Cost of an answer, and its rows."""
-    single_task.LARGEST = ENGINES[engine]  # type: ignore[misc]
+    spark.conf.set(SETTING, str(ENGINES[engine]))
     before = shuffled(spark)
     started, used = time.perf_counter(), cpu_seconds()
     by = "duckdb" if engine == "duckdb" else "spark"

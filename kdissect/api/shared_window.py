@@ -16,6 +16,7 @@ from kdissect.api.summary_pass import TABLES_OF_RULES
 from kdissect.capture.packet import SECOND_NS
 from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.workers.messages import WindowPart
+from kdissect.tables.arrow_streams import stream_bytes
 
 # Columns with numbers that a worker has given.
 NUMBERED: Final = ("connection_id", "exchange_id")
@@ -101,17 +102,8 @@ def encoded(captured: Captured, is_last: bool) -> WindowPart:
     tables: dict[str, list[pa.RecordBatch]] = {}
     for table, batch in captured.batches:
         tables.setdefault(table, []).append(batch)
-    contents = {table: stream_of(batches) for table, batches in tables.items()}
+    contents = {name: stream_bytes(found[0].schema, found) for name, found in tables.items()}
     return WindowPart(contents, captured.begin_ns, captured.end_ns, is_last)
-
-
-def stream_of(batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
 
 
 def decoded(part: WindowPart) -> Captured:

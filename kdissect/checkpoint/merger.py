@@ -88,7 +88,7 @@ class Merger:
         self.reasons: Counter[str] = Counter()
         self.protocols: Counter[str] = Counter()
         self.problems: Counter[str] = Counter()
-        # Connections taken over, splits read again, and segments that were dissected twice.
+        # Connections taken over, splits read again, and packets that were dissected twice.
         self.joins = 0
         self.read_again = 0
         self.replayed = 0
@@ -161,6 +161,7 @@ class Merger:
         self.read_again += 1
         self._take_problems([one for one in boundary.problems if one.stage == "capture"])
         for packets in self.reread(boundary.split):
+            self.replayed += len(packets)
             dissector.feed(packets)
         corrections = Corrections()
         corrections.drops_all = True

@@ -26,6 +26,7 @@ from kdissect.encoding.kinds import (
     Record,
     named,
 )
+from kdissect.tables.arrow_streams import stream_bytes
 
 FIELD_KINDS: Final[Mapping[Any, Kind]] = {str: TEXT, int: INT, bool: BOOL}
 
@@ -37,11 +38,7 @@ def entry(kind: Any) -> Record:
 
 def ipc_bytes(table: pa.Table) -> bytes:
     """Serialize a table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return stream_bytes(table.schema, table.to_batches())
 
 
 def ipc_table(content: bytes) -> pa.Table:

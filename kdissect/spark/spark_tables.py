@@ -31,7 +31,7 @@ from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
-from kdissect.spark.single_task import evaluation_of, fits, rows_by_task
+from kdissect.spark.single_task import evaluation_of, fits, largest_in, rows_by_task
 from kdissect.spark.statements import Statements, statements_of
 from kdissect.sql.conditions import check_condition
 from kdissect.tables.ids import id_offsets
@@ -83,7 +83,7 @@ class SparkTables:
         self._question = partial(evaluation_of, places, names, where)
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = [name for name in TABLES if name in wanted | set(self._beside)]
-        self._is_small = fits(places, ordered)
+        self._is_small = fits(places, ordered, largest_in(session))
         if self._is_small and not where:
             return
         what = f"--where {where!r}" if where else "tables"

@@ -11,9 +11,9 @@ import pytest
 
 import kdissect
 from kdissect.errors import KdissectError
-from kdissect.spark import single_task
 from kdissect.spark.java import find_java
 from kdissect.spark.sessions import environment, session
+from kdissect.spark.single_task import SETTING
 from kdissect.spark.spark_tables import configured
 from tests.spark import quick_java
 from tests.spark.hostile import sandbox_of, sound_dataset
@@ -68,10 +68,10 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
 
 
 @pytest.fixture
-def spark_sql(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> "Iterator[SparkSession]":
+def spark_sql(spark: "SparkSession") -> "Iterator[SparkSession]":
     """A session in which analyses of little data are Spark SQL, too, and are quick."""
-    monkeypatch.setattr(single_task, "LARGEST", -1)
     settings = {
+        SETTING: "0",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kdissect import KdissectError, analyse
-from kdissect.spark import single_task
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.dataset_tables import read_table
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.sessions import session
+from kdissect.spark.single_task import SETTING
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.streaming import stream
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -24,7 +24,7 @@ def main(directory: Path) -> None:
     try:
         compare(spark, directory)
         compare_answers(spark, directory / "dataset")
-        single_task.LARGEST = -1  # type: ignore[misc]
+        spark.conf.set(SETTING, "0")
         compare_answers(spark, directory / "dataset")
     finally:
         spark.stop()

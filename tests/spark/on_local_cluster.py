@@ -12,8 +12,9 @@ import time
 from typing import Any
 
 from kdissect import analyse
-from kdissect.spark import single_task, spark_tables
+from kdissect.spark import spark_tables
 from kdissect.spark.sessions import session
+from kdissect.spark.single_task import SETTING
 from tests.spark import quick_java
 from tests.spark.clusters import spark_home
 from tests.spark.killing import executors
@@ -23,6 +24,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-Xss4m",
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "2",
+    SETTING: "0",
 }
 
 
@@ -55,7 +57,6 @@ KEPT, ROWS = spark_tables.kept, spark_tables.SparkTables._rows
 
 def asked(question: str, tables: str, spark: Any) -> dict[str, Any]:
     killer = Killer()
-    single_task.LARGEST = -1  # type: ignore[misc]
     spark_tables.kept = killer.keep
     spark_tables.SparkTables._rows = lambda self, one: killer.attempt(self, one)  # type: ignore[method-assign]
     found = analyse(question, tables, session=spark).to_arrow()

@@ -12,6 +12,8 @@ import pytest
 
 from kdissect import analyse, compare
 from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.spark.single_task import SETTING
+from kdissect.spark.spark_tables import configured
 from tests.spark.datasets import Both, both_of
 
 if TYPE_CHECKING:
@@ -85,10 +87,10 @@ def test_changes_are_those_of_duckdb(both: Both, spark_both: "SparkSession") -> 
 
 @pytest.mark.parametrize("name", ["delivery", "clients"])
 def test_spark_sql_does_with_the_settings_of_the_session(
-    name: str, both: Both, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+    name: str, both: Both, spark: "SparkSession"
 ) -> None:
-    monkeypatch.setattr("kdissect.spark.single_task.LARGEST", -1)
-    assert_same(name, both.dataset, spark, {})
+    with configured(spark, {SETTING: "0"}):
+        assert_same(name, both.dataset, spark, {})
 
 
 def test_so_it_does_with_tables_made_without_spark(both: Both, spark_both: "SparkSession") -> None:

@@ -1,18 +1,33 @@
 """Analyses of little data are one task; its memory and threads are those that Spark gives."""
 
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from kdissect import KdissectError, analyse
 from kdissect.analysis.engines.stored_tables import Place, StoredFile, directory_place
-from kdissect.spark import single_task
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.single_task import evaluation_of, fits, rows_by_task
+from kdissect.spark.single_task import LARGEST, SETTING, evaluation_of, fits, rows_by_task
+from kdissect.spark.spark_tables import configured
+from kdissect.tables.schemas import TABLES, TIME
+from tests.analysis.made_tables import write_tables
+from tests.seeds import SEED
 from tests.spark.conftest import CAPTURES, Tables
 from tests.spark.stores import DUMMY, make_bucket
 
 if TYPE_CHECKING:
+    from pyspark import SparkJobInfo
     from pyspark.sql import SparkSession
 
 MB = 1 << 20
@@ -37,25 +52,57 @@ def place_of(*sizes: int) -> Place:
 def test_tables_fit_by_their_bytes_and_files(sizes: list[int], is_small: bool) -> None:
     assert fits([place_of(*sizes)], ["exchanges"]) == is_small
     assert not fits([place_of(*sizes)], ["exchanges", "batches"])
+    assert not fits([place_of(*sizes)], ["exchanges"], largest=0)
+    assert fits([place_of(*sizes)], ["exchanges"], largest=512 * MB)
+
+
+@contextmanager
+def jobs_of(spark: "SparkSession", group: str) -> "Iterator[list[SparkJobInfo]]":
+    """Jobs that ran in the context, when it has ended."""
+    context = spark.sparkContext
+    found: list[SparkJobInfo] = []
+    context.setJobGroup(group, "")
+    try:
+        yield found
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    tracker = context.statusTracker()
+    for number in tracker.getJobIdsForGroup(group):
+        job = tracker.getJobInfo(number)
+        assert job is not None
+        found.append(job)
 
 
 @pytest.mark.slow
 def test_a_question_is_one_job_of_one_task(spark: "SparkSession", tables: Tables) -> None:
     directory = tables.of("incident-lagging-follower-4.3.1")
-    context = spark.sparkContext
-    context.setJobGroup("single", "")
-    try:
+    with jobs_of(spark, "single") as jobs:
         found = analyse("lag", directory, session=spark).to_arrow()
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
     assert found.equals(analyse("lag", directory).to_arrow(), check_metadata=True)
-    tracker = context.statusTracker()
-    stages = [
-        tracker.getStageInfo(stage)
-        for job in tracker.getJobIdsForGroup("single")
-        for stage in tracker.getJobInfo(job).stageIds  # type: ignore[union-attr]
-    ]
-    assert [stage.numTasks for stage in stages if stage] == [1]
+    (job,) = jobs
+    (stage,) = map(spark.sparkContext.statusTracker().getStageInfo, job.stageIds)
+    assert stage is not None
+    assert stage.numTasks == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "is_task"), [("0", False), ("1000", False), ("9000000", True)])
+def test_a_session_says_for_how_much_it_takes_a_task(
+    value: str, is_task: bool, spark: "SparkSession", tables: Tables
+) -> None:
+    with configured(spark, {SETTING: value}), jobs_of(spark, f"setting {value}") as jobs:
+        analyse("slowest", tables.of("retries-4.3.1"), session=spark).to_arrow()
+    assert (len(jobs) == 1) == is_task
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["many", "-1", "256m", "1e9", "", "٣"])
+def test_a_setting_that_is_no_number_is_an_error(
+    value: str, spark: "SparkSession", tables: Tables
+) -> None:
+    says = f"^{SETTING} is a number of bytes, not '{value}'$"
+    with configured(spark, {SETTING: value}), pytest.raises(KdissectError, match=says):
+        analyse("slowest", tables.of("retries-4.3.1"), session=spark)
 
 
 @pytest.mark.slow
@@ -82,24 +129,98 @@ def test_answers_of_any_length_have_their_rows_in_order(
     assert found.column_names == ["number", "text"]
 
 
+def value_of(kind: str, source: Random) -> Any:
+    """A value of a column, often an extreme one."""
+    if kind == "text":
+        return source.choice(["", "é\u0000\U0001f980", "x" * source.randrange(300), "NULL"])
+    if kind == "binary":
+        return source.randbytes(source.randrange(40))
+    if kind == "bool":
+        return source.random() < 0.5
+    if kind == TIME:
+        return source.choice([0, 1, 499, 500, 501]) + source.randrange(0, 1 << 62, 1000)
+    bits = int(kind.removeprefix("int")) - 1
+    return source.choice([-(1 << bits), (1 << bits) - 1, 0, source.randrange(1 << bits)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_a_task_gives_the_values_that_are_in_the_files(
+    name: str, spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Beside what Arrow reads: drawn rows, of every type."""
+    source = Random(f"{SEED} {name}")
+    columns = TABLES[name].columns
+    rows = [
+        {one.name: value_of(one.type, source) for one in columns if source.random() < 0.8}
+        for _ in range(200)
+    ]
+    place = directory_place(write_tables(tmp_path / "tables", **{name: rows}))
+    stored = parquet.read_table(tmp_path / "tables" / f"{name}.parquet")
+    sql = f"SELECT * FROM {name}"  # noqa: S608
+    found = rows_by_task(spark, evaluation_of([place], [name], None, sql))
+    for one in columns:
+        read = stored[one.name]
+        given = found[f"{one.name}_ns"] if one.type == TIME else found[one.name]
+        expected = read.cast(pa.int64()) if one.type == TIME else read.cast(given.type)
+        assert given.to_pylist() == expected.to_pylist(), one.name
+
+
 @pytest.mark.slow
 def test_a_failure_is_an_error_of_one_line_and_not_tried_again(
     spark: "SparkSession", tables: Tables, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = directory_place(tables.of("retries-4.3.1"))
-    context = spark.sparkContext
-    context.setJobGroup("failing", "")
-    try:
-        with pytest.raises(KdissectError, match=r"^tables: Conversion Error: [^\n]+$"):
-            rows_by_task(spark, evaluation_of([place], [], None, "SELECT CAST('x' AS INT)"))
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
-    tracker = context.statusTracker()
-    (job,) = tracker.getJobIdsForGroup("failing")
-    told = tracker.getJobInfo(job)
-    assert told is not None
-    assert told.status == "SUCCEEDED"
+    says = r"^tables: Conversion Error: [^\n]+$"
+    with jobs_of(spark, "failing") as jobs, pytest.raises(KdissectError, match=says):
+        rows_by_task(spark, evaluation_of([place], [], None, "SELECT CAST('x' AS INT)"))
+    assert [job.status for job in jobs] == ["SUCCEEDED"]
     assert capfd.readouterr().err == ""
+
+
+WITHOUT = """
+import os, sys
+from kdissect import KdissectError, analyse
+from kdissect.spark.sessions import session
+os.environ.pop("PYTHONPATH", None)  # else workers import kdissect from there
+tables, setting = sys.argv[1:]
+spark = session("local[1]", memory="1g", settings={"spark.sql.shuffle.partitions": "1"})
+for value in (None, "0"):
+    if value is not None:
+        spark.conf.set(setting, value)
+    try:
+        print(analyse("slowest", tables, session=spark).to_arrow().num_rows)
+    except KdissectError as error:
+        print(error)
+spark.stop()
+"""
+
+
+def python_without_kdissect(directory: Path) -> Path:
+    """A Python with the packages of this one but kdissect."""
+    venv.create(directory, symlinks=True)
+    here = Path(sysconfig.get_path("purelib"))
+    there = directory / here.relative_to(sys.prefix)
+    for one in here.iterdir():
+        if "kdissect" not in one.name and not (there / one.name).exists():
+            (there / one.name).symlink_to(one)
+    return directory / "bin" / "python"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_executors_without_kdissect_can_do_without_tasks(tables: Tables, tmp_path: Path) -> None:
+    python = str(python_without_kdissect(tmp_path / "environment"))
+    words = [sys.executable, "-c", WITHOUT, str(tables.of("retries-4.3.1")), SETTING]
+    variables = {**os.environ, "PYSPARK_PYTHON": python}
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=variables)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = done.stdout.splitlines()
+    assert first == (
+        "Spark: ModuleNotFoundError: No module named 'kdissect' "
+        f"({SETTING}=0 uses Spark SQL in place of a task)"
+    )
+    assert int(second) > 0
 
 
 @pytest.mark.slow
@@ -117,13 +238,12 @@ def test_tables_in_a_store_are_read_by_the_task(server: str, spark: "SparkSessio
 
 @pytest.mark.slow
 def test_a_condition_that_spark_cannot_evaluate_is_refused_whatever_the_size(
-    spark: "SparkSession", tables: Tables, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", tables: Tables
 ) -> None:
     """Otherwise a question would fail some day, when the tables have grown."""
     errors = []
-    for largest in (single_task.LARGEST, -1):
-        monkeypatch.setattr(single_task, "LARGEST", largest)
-        with pytest.raises(KdissectError) as caught:
+    for largest in (LARGEST, 0):
+        with configured(spark, {SETTING: str(largest)}), pytest.raises(KdissectError) as caught:
             analyse("slowest", tables.of("retries-4.3.1"), session=spark, where="api glob 'F*'")
         errors.append(str(caught.value))
     assert errors[0] == errors[1]

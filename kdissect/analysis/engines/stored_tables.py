@@ -101,10 +101,10 @@ def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:
             raise KdissectError(f"an analysis reads at most {LARGEST_TAP + 1} taps")
 
 
-def stored_size(places: Sequence[Place], names: Iterable[str]) -> int:
-    """Bytes of the files of these tables; missing or remote files count 0."""
+def stored_size(places: Sequence[Place], names: Iterable[str], least: int = 0) -> int:
+    """Bytes of the files of these tables, where a smaller file counts as `least`."""
     return sum(
-        file.size
+        max(file.size, least)
         for name in files_of(names)
         for place in places
         for file in place.files.get(name, ())

@@ -39,6 +39,7 @@ OF_LEADERSHIP: Final = (
 # Client ids of brokers and controllers when they fetch from each other.
 PLACE: Final = ("topic", "partition", "access")
 CLIENT: Final = ("client_id", "client_ip")
+INT32_VALUES: Final = 1 << 32
 
 QUIET: Final = Option(
     "quiet", DURATION, 5 * SECOND_NS,
@@ -77,7 +78,7 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
 
     every = reached(tables)
     named = where_something_fails(every)
-    places, brokers = numbered(named, PLACE, "place"), numbered(named, ("broker",), "at_broker")
+    places, brokers = numbered_places(named), numbered(named, ("broker",), "at_broker")
     rows = in_episodes(with_long_polls(tried(with_numbers(named, places, brokers))), quiet)
     at_ns, fails, goes = rows.at_ns, rows.is_failure, rows.is_ok
     found = rows.group_by("place", "episode").aggregate(
@@ -137,11 +138,23 @@ def with_leaders(found: "ir.Table", every: "ir.Table") -> "ir.Table":
 
 
 def numbered(rows: "ir.Table", names: tuple[str, ...], number: str) -> "ir.Table":
-    """The distinct values of columns, each with a number: windows over names cost much more."""
+    """The distinct values of columns, each with a number: windows over names cost much more.
+
+    An exchange has one of them, so its first one is a number of its own.
+    """
+    return rows.group_by(names).aggregate(rows.exchange_id.min().name(number))
+
+
+def numbered_places(rows: "ir.Table") -> "ir.Table":
+    """The same for partitions, of which an exchange has many.
+
+    They are numbered within those of the same index: a window over all is one task of Spark.
+    """
     import ibis
 
-    values = rows.select(*names).distinct()
-    return values.mutate(ibis.row_number().over(order_by=names).name(number))
+    places = rows.select(*PLACE).distinct()
+    within = ibis.row_number().over(group_by="partition", order_by=["topic", "access"])
+    return places.mutate(place=within * INT32_VALUES + places.partition)
 
 
 def with_numbers(rows: "ir.Table", places: "ir.Table", brokers: "ir.Table") -> "ir.Table":

@@ -80,16 +80,15 @@ def transactions(tables: Tables, timeout: int = TIMEOUT.default) -> "ir.Table":
     found = found.mutate(
         is_coordinated=found.transactional_id.isin(coordinated(tables).transactional_id)
     )
-    ends = tables["exchanges"].aggregate(capture_end_ns=tables["exchanges"].request_start_ns.max())
-    found = found.cross_join(ends)
+    end_ns = tables["exchanges"].request_start_ns.max().as_scalar()
     closed_ns = found.closed_ns.coalesce(found.marker_ns)
     is_open = closed_ns.isnull()
-    found = found.mutate(duration_ns=closed_ns.coalesce(found.capture_end_ns) - found.started_ns)
+    found = found.mutate(duration_ns=closed_ns.coalesce(end_ns) - found.started_ns)
     found = found.mutate(
         outcome=outcome_of(found, timeout),
         producer_id=found.batch_producer_id.coalesce(found.producer_id),
         producer_epoch=found.batch_producer_epoch.coalesce(found.producer_epoch),
-        idle_ns=is_open.ifelse(found.capture_end_ns - found.last_ns, None),
+        idle_ns=is_open.ifelse(end_ns - found.last_ns, None),
     )
     severity = found.outcome.cases(*[(name, place) for place, name in enumerate(OUTCOMES)])
     is_closed = (severity > OUTCOMES.index("open")).cast("int8")
