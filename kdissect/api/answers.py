@@ -166,12 +166,31 @@ def answer_of(
 
 
 def with_names(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with one name in place of a list as a list of it."""
-    found = {}
-    for name, value in options.items():
-        is_one = name == BY and isinstance(value, str)
-        found[name] = [part.strip() for part in value.split(",")] if is_one else value
+    """The options with one name in place of a list as a list of it, and each name once.
+
+    Raises InvalidArgument for a list without names.
+    """
+    found = dict(options)
+    if isinstance(by := options.get(BY), str):
+        found[BY] = [part.strip() for part in by.split(",")]
+    for name, value in found.items():
+        if isinstance(value, list | tuple):
+            if not value:
+                raise InvalidArgument(f"{name!r} has no names")
+            found[name] = each_once(value)
     return found
+
+
+def each_once(names: Sequence[str]) -> list[str]:
+    """The names without repetitions, also by the short name of a dimension.
+
+    >>> each_once(["api", "client", "api", "client_id"])
+    ['api', 'client']
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(column_name(name), name)
+    return list(found.values())
 
 
 def in_full(row: dict[str, Any]) -> dict[str, Any]:

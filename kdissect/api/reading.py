@@ -62,7 +62,7 @@ class Reading:
             raise InvalidArgument(f"limit is a number of rows, not {limit}")
         self.source = source
         self.table = table
-        self.columns = list(columns) if columns is not None else None
+        self.columns = list(dict.fromkeys(columns)) if columns is not None else None
         self.where = where
         self.limit = limit
         self.keys = keys_of(sort)

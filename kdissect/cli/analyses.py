@@ -71,7 +71,7 @@ MASTER: Final = option(
 def columns_named(ctx: click.Context, param: click.Parameter, text: str | None) -> list[str] | None:
     """The names in ``a,b``, short ones in full (a click callback)."""
     found = shared.names(ctx, param, text)
-    return None if found is None else [column_name(name) for name in found]
+    return None if found is None else list(dict.fromkeys(map(column_name, found)))
 
 
 def duration_text(nanoseconds: int) -> str:

@@ -286,8 +286,13 @@ def verifying(command: F) -> F:
 
 
 def names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
-    """Split ``a,b`` (a click callback)."""
-    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+    """Split ``a,b``; a repeated name counts once (a click callback)."""
+    if text is None:
+        return None
+    found = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise click.BadParameter(f"no name in {text!r}")
+    return list(found)
 
 
 def check_tables(names: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 import kdissect
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.compare.comparison import QUESTION as COMPARE
-from kdissect.analysis.dimensions import COLUMNS, column_name
+from kdissect.analysis.dimensions import COLUMNS, column_name, short_name
 from kdissect.analysis.engines.chosen_rows import condition_columns
 from kdissect.cli.program import run
 from kdissect.tables.schemas import TABLES
@@ -105,6 +105,38 @@ def test_a_program_has_the_name_that_it_used(tables: str) -> None:
         assert kdissect.analyse("latency", tables, by=by).to_arrow().column_names[0] == by
     changes = kdissect.compare(tables, at="+5s", by=["client", "group_id"], unchanged=True)
     assert changes.to_arrow().column_names[:2] == ["client", "group_id"]
+
+
+GROUPED = [name for name, one in QUESTIONS.items() if "by" in {each.name for each in one.options}]
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_a_repeated_name_counts_once(
+    name: str, tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = random.Random(f"{SEED} {name}")
+    (choices,) = (one.choices for one in QUESTIONS[name].options if one.name == "by")
+    names = source.sample([one for one in choices if one not in OF_DATASETS], 2)
+    repeated = names + source.choices([*names, *map(short_name, names)], k=3)
+    expected = kdissect.analyse(name, tables, by=names).to_arrow()
+    assert kdissect.analyse(name, tables, by=repeated).to_arrow().equals(expected)
+    assert kdissect.analyse(name, tables, by=",".join(repeated)).to_arrow().equals(expected)
+    printed = []
+    for by in (repeated, names):
+        assert run([name, tables, "--by", ",".join(by), "--json"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != ""
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_no_name_is_an_error(name: str, tables: str) -> None:
+    with pytest.raises(kdissect.KdissectError, match=r"^'by' has no names$"):
+        kdissect.analyse(name, tables, by=[])
+
+
+def test_a_repeated_column_is_read_once() -> None:
+    found = kdissect.read(CAPTURE, columns=["api", "outcome", "api"]).to_arrow()
+    assert found.column_names == ["api", "outcome"]
 
 
 @pytest.mark.parametrize(
