@@ -31,11 +31,12 @@ COMPILED = """
     streams/duplicates streams/events streams/handshake streams/reassembly_buffer streams/receiver
     streams/recent_chunks streams/resent streams/sequence streams/tcp_analysis
     framing/frame_search framing/frames
-    protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
-    protocol/structures protocol/unexpected_nulls
-    messages/aborted_batches messages/batch_counts messages/batches messages/bodies
-    messages/compressed_frames messages/compression messages/declared_roles
-    messages/decompression_budget messages/extracted messages/full_bodies messages/headers
+    protocol/apis protocol/json_writers protocol/plans protocol/primitives protocol/projections
+    protocol/readers protocol/structures protocol/unexpected_nulls
+    messages/aborted_batches messages/batch_counts messages/batch_texts messages/batches
+    messages/bodies messages/body_texts messages/compressed_frames messages/compression
+    messages/declared_roles messages/decompression_budget messages/extracted messages/full_bodies
+    messages/headers
     messages/interner messages/layout_choice messages/legacy_records messages/memberships
     messages/message_sets messages/metadata_topics messages/old_recognition
     messages/opened_records messages/partitions messages/record_columns messages/record_headers

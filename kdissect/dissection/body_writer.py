@@ -1,5 +1,6 @@
 """Whole bodies of exchanges → rows of `bodies` and `members`."""
 
+from functools import partial
 from typing import Final, cast
 
 from mypy_extensions import i64
@@ -9,6 +10,7 @@ from kdissect.dissection.row_sink import RowSink
 from kdissect.errors import DecodeError
 from kdissect.exchanges.api_mismatches import BELIEVED, blanked, doubt_of, guarded
 from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, GROUP_HEARTBEATS, Exchange
+from kdissect.messages.body_texts import regular_text
 from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.full_bodies import body_json, full_body, member_body, topic_names
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
@@ -94,6 +96,9 @@ class BodyWriter:
 
     def _text(self, exchange: Exchange, side: str) -> str:
         """Return a body as JSON; problems report oddities in it."""
+        regular = None if self.has_payload else self._regular_text(exchange, side == "response")
+        if regular is not None:
+            return regular
         body = self._body(exchange, side == "response")
         self._report_nulls(exchange, side, body)
         value_budget = ValueBudget(self.decoded_limit)
@@ -103,6 +108,19 @@ class BodyWriter:
         if count > 0:
             self._report(exchange, side, "decoded-limit", f"{count} values not in the {side}")
         return text
+
+    def _regular_text(self, exchange: Exchange, is_response: bool) -> str | None:
+        """Return a body as JSON, written from its bytes; None where it has to be decoded."""
+        frame = exchange.response_frame if is_response else exchange.request_frame
+        if frame is None or not frame.data or frame.missing or exchange.dialect:
+            return None
+        if doubt_of(exchange) != BELIEVED:
+            return None
+        return regular_text(
+            int(exchange.api_key), int(exchange.api_version), frame.data, is_response,
+            partial(topic_names, exchange.partitions, self.names), self.decoded_limit,
+            self.unpacking,
+        )  # fmt: skip
 
     def _body(self, exchange: Exchange, is_response: bool, is_member: bool = False) -> Body | None:
         """Return a body in full; None if absent or not decodable (with a problem).

@@ -10,7 +10,7 @@ Undecodable contents become their size and the error, never bytes: they may cont
 MirrorMaker's topics they stay bytes, because any topic may have such a name.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from kdissect.errors import DecodeError, UnknownApi
@@ -69,6 +69,7 @@ def opened_record(record: Body, topic: str | None) -> Body:
     return record | values
 
 
+@lru_cache(256)
 def is_opened(topic: str) -> bool:
     """Return whether the records of a topic of this name are decoded."""
     return topic in COORDINATORS or topic in METADATA or bool(mirror_layout(topic))

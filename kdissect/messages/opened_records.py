@@ -56,7 +56,7 @@ class Opener:
         for name, inner in places.items():
             value = struct.get(name)
             if isinstance(value, bytes):
-                struct[name] = self._batches(value, topic)
+                struct[name] = self.batches(value, topic)
             elif isinstance(value, list):
                 for item in value:
                     if isinstance(item, dict):
@@ -73,7 +73,7 @@ class Opener:
             topic = self._enter(value, topic)
             for name, field in value.items():
                 if name in RECORDS_FIELDS and isinstance(field, bytes):
-                    value[name] = self._batches(field, topic)
+                    value[name] = self.batches(field, topic)
                 else:
                     self._open_forwarded(field, topic)
 
@@ -86,7 +86,7 @@ class Opener:
             return named
         return self.names.get(struct.get("topic_id", ""), topic)
 
-    def _batches(self, data: bytes, topic: str | None) -> list[Body]:
+    def batches(self, data: bytes, topic: str | None) -> list[Body]:
         batches = decode_records(data, self.limit, self.budget)
         is_own = topic is not None and is_opened(topic)
         for batch in batches:

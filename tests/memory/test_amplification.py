@@ -8,6 +8,8 @@ import random
 
 import pytest
 
+from kdissect.messages.body_texts import regular_text
+from kdissect.messages.decompression_budget import Unpacking
 from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.full_bodies import body_json, full_body
@@ -65,9 +67,13 @@ def check_body(layout: Layout, shape: Shape, data: bytes) -> None:
         body = full_body(layout.key, layout.version, frame, is_response, limit=LIMIT)
         body_json(body, True, ValueBudget(LIMIT))
 
-    run()
-    peak = peak_memory(run)
-    assert peak < BASE + VALUES * LIMIT + COPIES * len(data), f"{layout} {shape} seed {SEED}"
+    def run_straight() -> None:
+        regular_text(layout.key, layout.version, frame, is_response, dict, LIMIT, Unpacking())
+
+    for one in (run, run_straight):
+        one()
+        peak = peak_memory(one)
+        assert peak < BASE + VALUES * LIMIT + COPIES * len(data), f"{layout} {shape} seed {SEED}"
 
 
 def newest() -> list[Layout]:
