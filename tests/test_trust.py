@@ -72,6 +72,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "cli/sql_prompt.py": "the history of the user's queries, in the user's own state directory",
     "cli/standard_streams.py": "opens /dev/null",
     "cli/top/terminal.py": "opens the terminal",
+    "messages/body_texts.py": "no file: cuts a text that is being written",
     "live/files/budget.py": "by `Below`",
     "live/files/publishing.py": "by `Below`",
     "live/files/runs.py": "the user's directory, runs in it by names made of a time, locks",
