@@ -248,7 +248,7 @@ def report(error: KdissectError) -> None:
     """Print an error on stderr, with the bytes if any."""
     from kdissect.text.escape import escaped
 
-    click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)
+    click.echo(f"kdissect: {escaped(str(error))}", err=True)
     if isinstance(error, DecodeError) and error.hexdump():
         click.echo(error.hexdump(), err=True)
 

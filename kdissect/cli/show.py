@@ -99,6 +99,7 @@ def command(
         raise click.UsageError("--hex is text; --format and --json have values")
     if where:
         check_condition(where, "--where")
+    check_keys(keys, [column.name for column in EXCHANGES.columns], "exchanges")
     asked = where
     where = of_packet(where, packet)
     shown_count = 0
@@ -151,7 +152,6 @@ def in_order(
     """The exchanges in order of their columns; those that are shown are held until the end."""
     if not keys:
         return exchanges
-    check_keys(keys, [column.name for column in EXCHANGES.columns], "exchanges")
     kept: list[DissectedExchange] = []
     for exchange in exchanges:
         kept.append(exchange)

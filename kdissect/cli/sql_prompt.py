@@ -118,7 +118,7 @@ class Prompt:
             elif text.rstrip(";").strip():
                 self._query(text.rstrip(";"))
         except KdissectError as error:
-            click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)
+            click.echo(f"kdissect: {escaped(str(error))}", err=True)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
 

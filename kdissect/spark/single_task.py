@@ -23,7 +23,7 @@ from kdissect.tables.arrow_streams import stream_bytes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Bytes of Parquet for which a task takes half a minute at most: docs/spark-performance.md.
+# Bytes of Parquet. Of 109 MB the slowest analysis takes 13 s: docs/spark-performance.md.
 LARGEST: Final = 256 << 20
 SETTING: Final = "spark.kdissect.singleTaskBytes"  # of a session, in place of `LARGEST`
 WHOLE: Final = re.compile("[0-9]{1,18}", re.ASCII)
