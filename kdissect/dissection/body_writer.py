@@ -111,13 +111,11 @@ class BodyWriter:
 
     def _regular_text(self, exchange: Exchange, is_response: bool) -> str | None:
         """Return a body as JSON, written from its bytes; None where it has to be decoded."""
-        frame = exchange.response_frame if is_response else exchange.request_frame
-        if frame is None or not frame.data or frame.missing or exchange.dialect:
-            return None
-        if doubt_of(exchange) != BELIEVED:
+        data = whole_frame(exchange, is_response)
+        if not data or exchange.dialect or doubt_of(exchange) != BELIEVED:
             return None
         return regular_text(
-            int(exchange.api_key), int(exchange.api_version), frame.data, is_response,
+            int(exchange.api_key), int(exchange.api_version), data, is_response,
             partial(topic_names, exchange.partitions, self.names), self.decoded_limit,
             self.unpacking,
         )  # fmt: skip
@@ -128,22 +126,22 @@ class BodyWriter:
         A body with a hole is not decoded. With `is_member` as far as `memberships` reads it, else
         with its records as shown, unless the exchange is in doubt.
         """
-        asked = exchange.request_frame
-        frame = exchange.response_frame if is_response else asked
-        if frame is None or not frame.data or frame.missing:
+        data = whole_frame(exchange, is_response)
+        if not data:
             return None
+        asked = exchange.request_frame
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data
         try:
             if exchange.dialect:
                 dialect = int(exchange.dialect)
                 return full_old_body(
-                    dialect, key, frame.data, is_response, request, self.decoded_limit,
+                    dialect, key, data, is_response, request, self.decoded_limit,
                     self.unpacking,
                 )  # fmt: skip
             if is_member:
                 body = member_body(
-                    key, version, frame.data, is_response, exchange.group_protocol,
+                    key, version, data, is_response, exchange.group_protocol,
                     self.decoded_limit,
                 )  # fmt: skip
                 return cast(Body, guarded(body, doubt_of(exchange)))
@@ -151,7 +149,7 @@ class BodyWriter:
             doubt = doubt_of(exchange)
             shape = None if doubt != BELIEVED else with_headers if self.has_payload else with_sizes
             body = full_body(
-                key, version, frame.data, is_response, request, names, exchange.group_protocol,
+                key, version, data, is_response, request, names, exchange.group_protocol,
                 self.decoded_limit, self.unpacking, shape,
             )  # fmt: skip
         except DecodeError:
@@ -175,6 +173,12 @@ class BodyWriter:
         time = exchange.response_start if is_answer else exchange.request_start
         packet = exchange.response_packet if is_answer else exchange.request_packet
         self.sink.report(exchange, kind, text, time, packet, 0)
+
+
+def whole_frame(exchange: Exchange, is_response: bool) -> bytes:
+    """A frame of an exchange; empty if it was not seen, or not all of it."""
+    frame = exchange.response_frame if is_response else exchange.request_frame
+    return b"" if frame is None or frame.missing else frame.data
 
 
 def steady_bytes(exchange: Exchange) -> tuple[bytes, bytes, bytes] | None:

@@ -3,27 +3,20 @@
 As `opened_records` shows them without payload: a record is its offset, its time and its sizes.
 """
 
-from typing import Final
-
 from librt.strings import BytesWriter
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
 from kdissect.messages.batches import Batch, Budget
 from kdissect.messages.compression import CODECS
 from kdissect.messages.records import (
     SHOWN_BATCH_BYTES,
-    SHOWN_HEADER_BYTES,
-    SHOWN_RECORD_BYTES,
     check_read_crc,
     read_shown,
     scan_batches,
+    shown_cost,
 )
-from kdissect.protocol.json_writers import write_integer
+from kdissect.protocol.json_writers import BRACE_END, BRACKET, BRACKET_END, write_integer
 from kdissect.protocol.readers import NULL, ValueBudget
-
-BRACKET: Final[u8] = 0x5B
-BRACKET_END: Final[u8] = 0x5D
-BRACE_END: Final[u8] = 0x7D
 
 
 def write_batches(
@@ -120,9 +113,7 @@ def write_batch(
     text.write(b', "records": [')
     is_first = True
     for record in scan.records:
-        cost = SHOWN_RECORD_BYTES + SHOWN_HEADER_BYTES * record.header_count
-        if batch.codec != 0:
-            cost += record.end - record.start
+        cost = shown_cost(batch, record)
         if not budget.take(1 + record.header_count) or cost > value_budget.left:
             return False
         value_budget.left -= cost

@@ -466,15 +466,19 @@ def read_shown(data: bytes, batch: Batch, budget: Budget, limit: i64) -> RecordS
     return scan
 
 
+def shown_cost(batch: Batch, record: Record) -> i64:
+    """Approximate bytes of memory of a record as values."""
+    cost = SHOWN_RECORD_BYTES + SHOWN_HEADER_BYTES * record.header_count
+    # Records that are not compressed have their bytes in the message.
+    return cost + (record.end - record.start if batch.codec != 0 else 0)
+
+
 def shown_records(batch: Batch, scan: RecordScan, budget: Budget) -> list[dict[str, object]]:
     """Convert the records of a scan to values, as far as both budgets go."""
     value_budget = current()
     records: list[dict[str, object]] = []
     for record in scan.records:
-        cost = SHOWN_RECORD_BYTES + SHOWN_HEADER_BYTES * record.header_count
-        if batch.codec != 0:
-            # Records that are not compressed have their bytes in the message.
-            cost += record.end - record.start
+        cost = shown_cost(batch, record)
         text = ""
         if not budget.take(1 + record.header_count):
             text = f"more than {SHOWN_LIMIT} records and headers in one message"

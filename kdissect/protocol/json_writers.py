@@ -92,6 +92,13 @@ def write_plain(text: BytesWriter, data: bytes, at: i64, end: i64) -> bool:
     return True
 
 
+def write_null(out: JsonOutput, may_be_null: bool, end: i64) -> i64:
+    """Append a null that ends at `end`; FAILED where the layout has none."""
+    out.left -= VALUE_BYTES
+    out.text.write(b"null")
+    return end if may_be_null else FAILED
+
+
 class JsonWriter:
     """Writes the value of one type."""
 
@@ -200,9 +207,7 @@ class TextWriter(JsonWriter):
         else:
             length, start = read_length16(data, at)
         if length < 0:
-            out.left -= VALUE_BYTES
-            out.text.write(b"null")
-            return start if self.may_be_null else FAILED
+            return write_null(out, self.may_be_null, start)
         end = start + length
         if self.role == NAME_OF_TOPIC:
             out.topic_at = start
@@ -227,10 +232,9 @@ class BlobWriter(JsonWriter):
             length, start = read_compact_length(data, at)
         else:
             length, start = read_length32(data, at)
-        out.left -= VALUE_BYTES
         if length < 0:
-            out.text.write(b"null")
-            return start if self.may_be_null else FAILED
+            return write_null(out, self.may_be_null, start)
+        out.left -= VALUE_BYTES
         if length == 0:
             out.text.write(self.empty)
             return start
@@ -255,9 +259,7 @@ class ArrayWriter(JsonWriter):
         count, at = read_count(data, at, self.is_compact, self.least)
         text = out.text
         if count < 0:
-            out.left -= VALUE_BYTES
-            text.write(b"null")
-            return at if self.may_be_null else FAILED
+            return write_null(out, self.may_be_null, at)
         out.left -= LIST_BYTES
         element = self.element
         text.append(BRACKET)
