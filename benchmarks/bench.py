@@ -67,7 +67,7 @@ def main() -> None:
             sys.exit(f"{NEEDED[name]} is not installed; {name} need it")
     version = timing.compiled_version(options.compiled)
     options.directory.mkdir(parents=True, exist_ok=True)
-    where = timing.circumstances() | {"kdissect": version}
+    where = timing.Circumstances(version)
     kept = {} if options.megabytes else results.read()
     with tempfile.TemporaryDirectory() as copy:
         plain = str(timing.copy_sources(Path(copy)))
@@ -80,13 +80,13 @@ def main() -> None:
                 for part in parts:
                     found = measured(workload, part, capture, plain, options)
                     of_part = kept.setdefault("workloads" if part == "peers" else part, {})
-                    of_part[workload.name] = found | {"circumstances": where}
+                    of_part[workload.name] = found | {"circumstances": where.told()}
             if not options.megabytes:
                 results.write(kept)
                 page.write(kept)
     if "start-up" in asked:
         with timing.on_one_core():
-            kept["start_up"] = peers.start_up(options.compiled) | {"circumstances": where}
+            kept["start_up"] = peers.start_up(options.compiled) | {"circumstances": where.told()}
     if options.megabytes:
         print(*page.targets(kept), *page.peers(kept), sep="\n")
         print(*page.jobs(kept), *page.profiles(kept), sep="\n")

@@ -47,14 +47,14 @@ def main() -> None:
     parser = drawn.parser(__doc__)
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
-    where = timing.circumstances() | {"kdissect": timing.compiled_version(options.compiled)}
+    where = timing.Circumstances(timing.compiled_version(options.compiled))
     with tempfile.TemporaryDirectory(prefix="kdissect-commands-") as scratch:
         for kind, capture in drawn.captures(options, CONNECTIONS, Path(scratch)):
             found = {
                 "bytes": capture.stat().st_size,
                 "seed": options.seed,
                 "commands": measured(capture, options.compiled),
-                "circumstances": where,
+                "circumstances": where.told(),
             }
             kept = results.read()
             kept["commands"] = kept.get("commands", {}) | {kind: found}

@@ -62,7 +62,7 @@ def main() -> None:
         capture = Path(scratch, "drawn.pcap")
         for seed in map(int, options.seeds.split(",")):
             for kind in options.kinds.split(","):
-                where = timing.circumstances() | {"kdissect": version}
+                where = timing.Circumstances(version)
                 parameters = drawn.draw(seed, kind, ())
                 drawn.make(parameters, capture, options.megabytes * 1_000_000)
                 found = {
@@ -71,7 +71,7 @@ def main() -> None:
                     "mss": parameters.mss,
                     "loss": parameters.loss,
                     "programs": measured(capture, options.rounds, options.compiled),
-                    "circumstances": where,
+                    "circumstances": where.told(),
                 }
                 kept = results.read()
                 kept["drawn"] = kept.get("drawn", {}) | {f"{kind}, seed {seed}": found}

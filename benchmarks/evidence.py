@@ -28,13 +28,13 @@ def measured(capture: Path) -> dict[str, Any]:
 
 def main() -> None:
     options = drawn.parser(__doc__).parse_args()
-    where = timing.circumstances() | {"kdissect": timing.compiled_version("")}
+    where = timing.Circumstances(timing.compiled_version(""))
     with tempfile.TemporaryDirectory(prefix="kdissect-evidence-") as scratch:
         for kind, capture in drawn.captures(options, CONNECTIONS, Path(scratch)):
             found = {
                 "bytes": capture.stat().st_size,
                 "seed": options.seed,
-                "circumstances": where,
+                "circumstances": where.told(),
                 **measured(capture),
             }
             kept = results.read()

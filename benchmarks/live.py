@@ -174,8 +174,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kdissect-bench-", dir=options.scratch) as scratch:
         options.scratch = Path(scratch)
         for name in asked:
-            where = timing.circumstances() | {"kdissect": version}
-            found = {name: {"found": section(options, name), "circumstances": where}}
+            where = timing.Circumstances(version)
+            values = section(options, name)
+            found = {name: {"found": values, "circumstances": where.told()}}
             if options.keep == "yes":
                 live_page.keep(found)
             print(*live_page.PARTS[name](found), sep="\n")

@@ -33,7 +33,8 @@ WORST_TARGET, MEDIAN_TARGET = 10.0, 20.0  # times tshark, `dissect` of drawn cap
 FINDINGS_TARGET = 1.4  # times counting alone
 FINDINGS_PEAK = 300_000_000
 PROCESSES_TARGET = 1.7  # times as fast with two
-BUSY = 0.7  # processes that ran or waited to run
+BUSY = 0.7  # processes that ran or waited to run in the minute before
+BUSY_OTHERWISE = 0.05  # cores that others used meanwhile, the hypervisor included
 Kept = dict[str, Any]
 
 
@@ -322,21 +323,33 @@ def evidence_cell(figures: Kept | None) -> str:
 
 
 def circumstances(measured: Any, where: str = "one core") -> list[str]:
-    """Date and machine in a sentence for each that differs, with the highest load."""
-    loads: dict[str, float] = {}
+    """Date and machine in a sentence for each that differs, with the busiest time."""
+    sentences: dict[str, Kept] = {}
     for one in measured:
         at = one["circumstances"]
         sentence = (
             f"Measured on {at['date']}, revision {at['revision']}, Python {at['python']}, "
             f"tshark {at['tshark']}; {where} of {at['cores']}, {at['processor']}."
         )
-        loads[sentence] = max(at["load"], loads.get(sentence, 0.0))
-    return [
-        f"{sentence} **The machine was busy** (load {load}): the numbers are preliminary."
-        if load > BUSY
-        else sentence
-        for sentence, load in loads.items()
-    ] or ["Not measured yet."]
+        sentences[sentence] = max(sentences.get(sentence, at), at, key=used_otherwise)
+    return [sentence + busy(at) for sentence, at in sentences.items()] or ["Not measured yet."]
+
+
+def used_otherwise(at: Kept) -> float:
+    """Cores that others used, or the load of the minute before."""
+    return float(at.get("others", at["load"]))
+
+
+def busy(at: Kept) -> str:
+    """What follows the sentence about a machine that was not quiet."""
+    share = at.get("others")
+    if share is None:
+        is_busy, why = at["load"] > BUSY, f"load {at['load']}"
+    else:
+        is_busy, why = share > BUSY_OTHERWISE, f"other processes used {share:.2f} cores"
+    return (
+        f" **The machine was busy** ({why}): the numbers are preliminary." if is_busy else ""
+    )
 
 
 def ratio(programs: Kept, name: str) -> float:

@@ -92,17 +92,17 @@ def main() -> None:
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
     version = timing.compiled_version(options.compiled)
-    where = timing.circumstances() | {"kdissect": version}
+    where = timing.Circumstances(version)
     with (
         tempfile.TemporaryDirectory(prefix="kdissect-scaling-") as scratch,
         timing.on_one_core(),
     ):
         options.scratch = options.scratch or Path(scratch)
         options.scratch.mkdir(parents=True, exist_ok=True)
-        scaling = results.read().get("scaling", {}) | {"circumstances": where}
+        scaling = results.read().get("scaling", {})
         for name, sweep in (("size", over_size), ("connections", over_connections)):
             if points := sweep(options):
-                scaling[name] = points
+                scaling |= {name: points, "circumstances": where.told()}
                 kept = results.read() | {"scaling": scaling}
                 results.write(kept)
                 page.write(kept)

@@ -239,9 +239,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kdissect-spark-", dir=options.scratch) as scratch:
         options.scratch = Path(scratch)
         for section in options.sections.split(","):
-            where = timing.circumstances() | {"kdissect": version}
+            where = timing.Circumstances(version)
             for kept in measured(options, section):
-                spark_page.keep({section: {"found": kept, "circumstances": where}})
+                spark_page.keep({section: {"found": kept, "circumstances": where.told()}})
 
 
 if __name__ == "__main__":

@@ -202,15 +202,9 @@ def measured(found: Kept) -> list[str]:
     if "circumstances" not in found:
         return ["Not measured yet."]
     where = found["circumstances"]
-    load = where["load"]
-    busy = (
-        f" **The machine was busy** (load {load}): the numbers are preliminary."
-        if load > page.BUSY
-        else ""
-    )
     return [
         f"Measured on {where['date']}, revision {where['revision']}, Python {where['python']}; "
-        f"{where['cores']} cores, {where['processor']}.{busy}"
+        f"{where['cores']} cores, {where['processor']}.{page.busy(where)}"
     ]
 
 

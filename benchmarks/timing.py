@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from benchmarks.workloads import ROOT
 # -P: the package that is meant, not the sources in this directory.
 KDISSECT = (sys.executable, "-P", "-m", "kdissect")
 BEGINNING_SIZE = 1 << 16
+TICKS = os.sysconf("SC_CLK_TCK")
 PCAP_HEADER_SIZE, RECORD_HEADER_SIZE = 24, 16
 
 
@@ -173,8 +174,57 @@ def copy_sources(directory: Path) -> Path:
     return directory
 
 
+class Circumstances:
+    """Facts that a reader needs to judge a number, and what others took of the machine meanwhile.
+
+    Others are all processes that this one did not start, and the hypervisor ("steal"). The load of
+    the minute before says less: it is that of the measurement before.
+    """
+
+    def __init__(self, kdissect: str) -> None:
+        self._facts = circumstances() | {"kdissect": kdissect}
+        self._began, self._used = time.monotonic(), _used_by_others()
+
+    def told(self) -> dict[str, Any]:
+        """The facts, and the cores that others used in the mean, so far."""
+        passed = max(time.monotonic() - self._began, 1 / TICKS)
+        used = max(0.0, _used_by_others() - self._used)
+        return self._facts | {"others": round(used / passed, 3)}
+
+
+def _used_by_others() -> float:
+    """Seconds of CPU and steal of the machine, without this process and its descendants.
+
+    Without interrupts too, which are not told apart by process. What has ended counts as far as its
+    parent has waited for it.
+    """
+    fields = Path("/proc/stat").read_text(encoding="utf-8").split(None, 9)
+    user, nice, system, steal = (int(fields[at]) for at in (1, 2, 3, 8))
+    return (user + nice + system + steal - used_by_own()) / TICKS
+
+
+def used_by_own() -> int:
+    """Ticks of this process and its descendants, and of those that they waited for."""
+    parents: dict[int, int] = {}
+    used: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+                fields = text.rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[1])
+                used[int(entry.name)] = sum(map(int, fields[11:15]))
+    own = 0
+    for process, ticks in used.items():
+        ancestor = process
+        while ancestor != os.getpid() and ancestor in parents:
+            ancestor = parents[ancestor]
+        own += ticks if ancestor == os.getpid() else 0
+    return own
+
+
 def circumstances() -> dict[str, Any]:
-    """Date, machine and versions, which a reader needs to judge a number."""
+    """Date, machine and versions."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "revision": _said(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),

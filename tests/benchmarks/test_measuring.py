@@ -1,4 +1,6 @@
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -120,3 +122,23 @@ def test_shares_of_a_report_are_added_up_by_stage():
      5.00%  [kernel.kallsyms]   [k] copy_page                    -      -
 """
     assert profiles.shares(report, KNOWN) == {"packets": 50.3, "kernel: reading, memory": 5.0}
+
+
+BUSY = "import time\nwhile time.process_time() < 0.6: pass"
+# Its parent does not wait for it, so it is nobody's child that the measurement could know.
+ORPHAN = f"import os\nif not os.fork():\n    os.setsid()\n    exec({BUSY!r})\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="benchmarks read /proc")
+def test_what_others_use_counts_and_what_one_started_does_not():
+    def used(program):
+        where, before = timing.Circumstances(""), timing.used_by_own()
+        subprocess.run([sys.executable, "-c", program], check=True)
+        time.sleep(1.0)
+        return (timing.used_by_own() - before) / timing.TICKS, where.told()["others"]
+
+    own, _ = used(BUSY)
+    assert own >= 0.6
+    own, others = used(ORPHAN)
+    assert own < 0.4
+    assert others > 0.3

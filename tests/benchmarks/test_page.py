@@ -89,6 +89,13 @@ def test_a_busy_machine_is_reported():
     last = page.peers({"workloads": {"small": small(load=7.5)}})[-1]
     told = " **The machine was busy** (load 7.5): the numbers are preliminary."
     assert last.endswith(told)
+    # The load is that of the minute before, so what others used meanwhile counts where it is known.
+    quiet = small(load=7.5)
+    quiet["circumstances"]["others"] = 0.02
+    assert page.peers({"workloads": {"small": quiet}})[-1].endswith("a processor.")
+    quiet["circumstances"]["others"] = 0.3
+    last = page.peers({"workloads": {"small": quiet, "bulk": small()}})[-1]
+    assert last.endswith("(other processes used 0.30 cores): the numbers are preliminary.")
 
 
 def test_profiles_show_the_floor_and_the_distance_to_it():
