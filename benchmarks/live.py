@@ -13,6 +13,8 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 - broker: a real broker and its clients on core 0, with and without capturing. About 8 minutes.
 - workers: the same as rates, for kdissect live with each number of `--workers`, bound to `--cores`,
   by default as many as it has workers, from core 1 on. About 3 minutes for each number.
+- overhead: CPU time for a packet with each number of `--workers`, all bound to core 1, at a rate of
+  `--rate`; they take turns. About a minute for each round.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
 
 Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
@@ -29,13 +31,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import live_broker, live_memory, live_page, timing
-from benchmarks.live_capturers import Capturer, capturers, shared
+from benchmarks.live_capturers import LAST_CORE, Capturer, capturers, shared
 from benchmarks.live_measuring import Step, measured
 from benchmarks.live_search import Held, search
 from benchmarks.workloads import BATCHES, ROOT, made, recorded
 from tools.namespaces import Cable, cabled
 
-SECTIONS = ("rates", "broker", "memory", "workers")
+SECTIONS = ("rates", "broker", "memory", "workers", "overhead")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
 BESIDE_BROKER = ("ring", "scapy", "tcpdump")
@@ -90,6 +92,30 @@ def scaled(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def overhead(options: argparse.Namespace) -> dict[str, Any]:
+    """CPU time for a packet of each number of workers: on one core, which is not the sender's.
+
+    So it is their own work that is compared, at one rate: the highest one depends on how they share
+    cores with the sender, and a packet costs more at a low rate.
+    """
+    capture = capture_of(options, "small")
+    counts = options.workers.split(",")
+    found: dict[str, Any] = {"rate": options.rate, "seconds": {count: [] for count in counts}}
+    for number in range(options.rounds):
+        for count in counts[number % len(counts) :] + counts[: number % len(counts)]:
+            one = shared(int(count), options.compiled, LAST_CORE)
+            with cabled() as cable:
+                step = measured(
+                    one, cable, capture, options.rate, options.seconds, options.scratch
+                )
+            told(one.name, step)
+            if step.is_held:
+                a_packet = step.cpu_seconds / step.sent.packets
+                found["seconds"][count].append(round(a_packet * 1e6, 3))
+    capture.unlink()
+    return found
+
+
 def told(name: str, step: Step) -> None:
     lost = 1 - step.packets / step.arrived if step.arrived else 0.0
     sent = step.sent
@@ -127,11 +153,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--capturers", default=",".join(FIRST_RATES))
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
-    parser.add_argument("--rounds", type=int, default=12, help="with and without, at the broker")
+    parser.add_argument("--rounds", type=int, default=12, help="at the broker, and of overhead")
     parser.add_argument("--workers", default="1,2", help="numbers, of the section workers")
     parser.add_argument("--cores", default="", help="of the section workers, as of taskset")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
-    parser.add_argument("--rate", type=float, default=20_000, help="of the section memory")
+    parser.add_argument("--rate", type=float, default=20_000, help="of memory and overhead")
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
     parser.add_argument("--scratch", type=Path, help="default: a new one that is removed")
     parser.add_argument("--compiled", default="", help="default: what is installed")
@@ -151,6 +177,8 @@ def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
         return rates(options)
     if name == "workers":
         return scaled(options)
+    if name == "overhead":
+        return overhead(options)
     if name == "broker":
         known = capturers(options.compiled)
         chosen = [known[one] for one in BESIDE_BROKER if one in options.capturers.split(",")]

@@ -3,11 +3,12 @@
     rate = cores x packets for a second of CPU of one process / overhead x balance
 
 The overhead is the CPU time of two workers and the first process for a packet, beside that of one
-process. The balance is that of a hash: the mean load of the workers beside the highest one, for
-equal connections, as the mean of drawn cases.
+process, at the same rate on one core (the section "overhead"). The balance is that of a hash: the
+mean load of the workers beside the highest one, for equal connections, as the mean of drawn cases.
 """
 
 import random
+import statistics
 from collections import Counter
 from typing import Any, Final
 
@@ -60,12 +61,14 @@ def held_in(found: Kept) -> bool:
 
 def overhead(kept: Kept) -> float | None:
     """CPU time for a packet of two workers, beside that of one process; None if not measured."""
-    small = kept.get("workers", {}).get("found", {}).get("small", {})
-    helds = [small.get(count, {}).get("held") for count in ("1", "2")]
-    if None in helds:
-        return None
-    one, two = (held["cpu_seconds"] / held["sent"]["packets"] for held in helds)
-    return float(two / one)
+    one, two = (median(kept, count) for count in ("1", "2"))
+    return None if one is None or two is None else max(1.0, two / one)
+
+
+def median(kept: Kept, count: str) -> float | None:
+    """Seconds of CPU for a million packets of so many workers; None if not measured."""
+    each = kept.get("overhead", {}).get("found", {}).get("seconds", {}).get(count)
+    return statistics.median(each) if each else None
 
 
 def cell(workload: str, held: Kept, seconds: float) -> str:

@@ -204,6 +204,25 @@ def workers(kept: Kept) -> list[str]:
     return [*lines, "", *spark_page.measured(kept["workers"])]
 
 
+def overhead(kept: Kept) -> list[str]:
+    """CPU time for a packet by number of workers, at one rate, on one core."""
+    found = kept.get("overhead", {}).get("found", {})
+    if not found:
+        return ["Not measured yet."]
+    lines = ["| workers | rounds | CPU for 1 M packets | from, to | times |", f"|{'---|' * 5}"]
+    first = live_on_paper.median(kept, next(iter(found["seconds"])))
+    for count, each in found["seconds"].items():
+        middle = live_on_paper.median(kept, count)
+        if middle is None or first is None:
+            lines.append(f"| {count} | 0 |  |  |  |")
+            continue
+        extremes = f"{min(each):.2f}, {max(each):.2f} s"
+        cells = f"{len(each)} | {middle:.2f} s | {extremes} | {middle / first:.2f}"
+        lines.append(f"| {count} | {cells} |")
+    rate = page.thousands(round(found["rate"]))
+    return [*lines, "", f"At {rate} packets/s.", "", *spark_page.measured(kept["overhead"])]
+
+
 def of_workers(one: Kept, first: Kept | None) -> list[str]:
     """What one number of workers sustained."""
     held = one["held"]
@@ -245,7 +264,7 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
 
 PARTS = {
     "rates": rates, "broker": broker, "memory": memory, "soak": soak, "workers": workers,
-    "soak_workers": soak_workers, "paper": live_on_paper.lines,
+    "overhead": overhead, "soak_workers": soak_workers, "paper": live_on_paper.lines,
 }  # fmt: skip
 
 

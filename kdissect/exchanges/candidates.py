@@ -10,18 +10,21 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
+from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError
 from kdissect.exchanges.connection_state import ConnectionState, has_spoken
 from kdissect.messages.extracted import FieldSink
 from kdissect.messages.interner import Interner
+from kdissect.messages.roles import ERROR, THROTTLE
 from kdissect.protocol.apis import API_VERSIONS, APIS, api_name, response_header_version
 from kdissect.protocol.error_codes import error_codes
 from kdissect.protocol.plans import Plan, Plans
-from kdissect.protocol.readers import NULL, VARIABLE
+from kdissect.protocol.projections import KeptRun, ProjectedStruct
+from kdissect.protocol.readers import NULL, VARIABLE, Reader, Shape
 from kdissect.protocol.specs import FieldSpec, MessageSpec
-from kdissect.protocol.structures import skip_tags
+from kdissect.protocol.structures import ArrayReader, FixedRun, skip_tags
 
 TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MAX_PARTITION: Final = 1_000_000
@@ -51,14 +54,72 @@ class Candidate(NamedTuple):
         return f"{api_name(self.key)} {versions}"
 
 
-class Layout(NamedTuple):
-    """One response layout and all versions that share it."""
+class Layout:
+    """One response layout and all versions that share it, as pairs of API key and version.
 
-    plan: Plan
-    min_size: int
-    fixed_size: int
-    has_tags: bool
-    members: list[tuple[int, int]]
+    What is at a known distance from the start of its body is looked at first, as a decode that
+    fails costs a hundred times as much: `throttle_at`, `error_at` and `count_at`, the count of an
+    array whose elements have at least `element_size` bytes. NULL: there is none.
+    """
+
+    def __init__(self, plan: Plan, has_tags: bool) -> None:
+        self.plan = plan
+        self.min_size: i64 = plan.reader.min_size
+        self.fixed_size: i64 = plan.reader.fixed_size
+        self.has_tags = has_tags
+        self.members: list[tuple[int, int]] = []
+        self.throttle_at: i64 = NULL
+        self.error_at: i64 = NULL
+        self.count_at: i64 = NULL
+        self.is_compact = False
+        self.element_size: i64 = 0
+        reader = plan.reader
+        if isinstance(reader, ProjectedStruct):
+            self._find_places(plan.shapes, reader.steps)
+
+    def _find_places(self, shapes: list[Shape], steps: list[Reader]) -> None:
+        at: i64 = 0
+        step = steps[0]
+        if isinstance(step, FixedRun):
+            if isinstance(step, KeptRun):
+                for shape in shapes:
+                    if shape.path == "":
+                        self.throttle_at = step.place_of(shape.slots[THROTTLE])
+                        self.error_at = step.place_of(shape.slots[ERROR])
+            at = step.fixed_size
+            if len(steps) < 2:
+                return
+            step = steps[1]
+        if isinstance(step, ArrayReader):
+            self.count_at = at
+            self.is_compact = step.is_compact
+            self.element_size = step.element.min_size
+
+    def may_be(self, data: bytes, start: i64) -> bool:
+        """Return whether ``data[start:]`` may be such a body that `is_sensible`.
+
+        False is certain.
+        """
+        size = len(data) - start
+        if size < self.min_size or (self.fixed_size != VARIABLE and self.fixed_size != size):
+            return False
+        if self.throttle_at != NULL:
+            throttle_ms = i64(read_i32_be(data, start + self.throttle_at))
+            if throttle_ms < 0 or throttle_ms > MAX_THROTTLE_MS:
+                return False
+        if self.error_at != NULL and (
+            i64(read_i16_be(data, start + self.error_at)) not in error_codes()
+        ):
+            return False
+        if self.count_at == NULL:
+            return True
+        at = start + self.count_at
+        if not self.is_compact:
+            count = i64(read_i32_be(data, at))
+            return count >= -1 and count * self.element_size <= len(data) - at - 4
+        count = i64(data[at])
+        # A longer count is left to the decode.
+        return count >= 128 or (count - 1) * self.element_size <= len(data) - at - 1
 
 
 class Candidates:
@@ -108,9 +169,8 @@ class Candidates:
             versions[API_VERSIONS].append(APIS[API_VERSIONS].highest)
         return [Candidate(key, min(found), max(found)) for key, found in sorted(versions.items())]
 
-    def _fits(self, layout: Layout, data: bytes, start: int) -> bool:
-        size = len(data) - start
-        if size < layout.min_size or layout.fixed_size not in (VARIABLE, size):
+    def _fits(self, layout: Layout, data: bytes, start: i64) -> bool:
+        if not layout.may_be(data, start):
             return False
         self.steps += LAYOUT_STEPS + LAYOUT_STEPS_A_BYTE * len(data)
         self._sink.begin()
@@ -138,9 +198,7 @@ def response_layouts(plans: Plans) -> list[Layout]:
             has_tags = response_header_version(key, version) == 1
             shape = (has_tags, layout_shape(spec, version))
             if shape not in found:
-                reader = plan.reader
-                sizes = int(reader.min_size), int(reader.fixed_size)
-                found[shape] = Layout(plan, *sizes, has_tags, [])
+                found[shape] = Layout(plan, has_tags)
             found[shape].members.append((key, version))
     return list(found.values())
 

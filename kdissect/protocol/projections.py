@@ -60,6 +60,15 @@ class KeptRun(FixedRun):
         self.hows = append(self.hows, how)
         self.slots = append(self.slots, slot)
 
+    def place_of(self, slot: i64) -> i64:
+        """Bytes from the start to the field that is kept in `slot`; NULL if none is."""
+        index: i64 = 0
+        while index < len(self.slots):
+            if self.slots[index] == slot:
+                return self.places[index]
+            index += 1
+        return NULL
+
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
         end = offset + self.fixed_size
         # After this no read below can exceed the data, and offsets are never negative.

@@ -280,11 +280,10 @@ def test_soak_report_lists_violations():
 
 def test_what_more_cores_give_on_paper_is_measured_time_less_overhead_and_imbalance():
     held = {"sent": {"packets": 3_000_000, "bytes": 10**9}, "cpu_seconds": 1.5}
-    two = {"sent": {"packets": 1_000_000}, "cpu_seconds": 0.6}
-    kept = {
-        "rates": {"found": {"small": {"ring": {"held": held}}}},
-        "workers": {"found": {"small": {"1": {"held": held}, "2": {"held": two}}}},
-    }
+    seconds = {"1": [0.5, 9.0, 0.4], "2": [0.6, 0.5, 0.7]}
+    kept = {"rates": {"found": {"small": {"ring": {"held": held}}}}} | found(
+        "overhead", {"rate": 150_000, "seconds": seconds}
+    )
     lines = live_on_paper.lines(kept)
     assert lines[2].startswith("| 1 | 2 000 000/s |")
     assert "1.20 times" in lines[-1]
@@ -292,3 +291,11 @@ def test_what_more_cores_give_on_paper_is_measured_time_less_overhead_and_imbala
     assert live_on_paper.balance(50, 4) < many < 1
     shown = page.thousands(round(4 * many / 1.2 * 2_000_000, -3))
     assert lines[4].endswith(f"| {shown}/s |")
+    assert live_page.overhead(kept)[2:4] == [
+        "| 1 | 3 | 0.50 s | 0.40, 9.00 s | 1.00 |", "| 2 | 3 | 0.60 s | 0.50, 0.70 s | 1.20 |",
+    ]  # fmt: skip
+    # Several cannot take less: that is noise.
+    kept["overhead"]["found"]["seconds"]["2"] = [0.4]
+    assert live_on_paper.overhead(kept) == 1.0
+    kept["overhead"]["found"]["seconds"]["2"] = []
+    assert live_on_paper.lines(kept) == ["Not measured yet."]

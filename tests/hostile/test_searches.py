@@ -8,19 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdissect.exchanges.candidates import Candidates
+from kdissect.errors import DecodeError
+from kdissect.exchanges.candidates import Candidates, is_sensible, response_layouts
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.layout_fit import FIRST_LOOK, LayoutFit
 from kdissect.exchanges.request_search import RequestSearch
 from kdissect.exchanges.response_search import FIRST_SEARCH, Needles, ResponseSearch
 from kdissect.framing.frame_search import FIRST_STEPS, STEPS_EACH, Window
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
+from kdissect.messages.interner import Interner
 from kdissect.streams.events import Connection
 from tests.exchange_builders import request as built
 from tests.hostile.plain_searches import answer_of, find_request, find_response
 from tests.hostile.searches import SMALL_REQUESTS
 from tests.hostile.wire import request, sized
+from tests.protocol.test_vectors import ALL_VECTORS
 from tests.seeds import SEED
 
 FITTING = LayoutFit(fact_plans())
@@ -151,3 +155,40 @@ def test_a_look_takes_a_bounded_number_of_steps_a_byte(unit: bytes) -> None:
         state = ConnectionState(CONNECTION)
         RequestSearch(FITTING).find(state, window)
         assert 0 < window.work < FIRST_STEPS + (STEPS_EACH + 20) * len(data)
+
+
+RESPONSES = [vector.raw for vector in ALL_VECTORS if vector.name.endswith("Response")]
+
+
+def answers(source: random.Random) -> bytes:
+    """A response body that others wrote, some with other bytes in it or cut, or any bytes."""
+    kind = source.randrange(4)
+    if kind == 0:
+        return source.randbytes(source.choice((2, 4, 6, 10, 11, 30)))
+    body = bytearray(source.choice(RESPONSES))
+    for _ in range(source.choice((1, 2)) if kind == 1 and body else 0):
+        # At the start are the values that are looked at first.
+        at = source.randrange(min(len(body), source.choice((4, 12, 1 << 20))))
+        body[at] = source.choice((0, 1, 2, 127, 128, 255, source.randrange(256)))
+    return bytes(body[: source.randrange(len(body) + 1)] if kind == 2 else body)
+
+
+def test_what_is_looked_at_first_excludes_no_candidate():
+    source = random.Random(SEED)
+    layouts = response_layouts(fact_plans())
+    sink = FieldSink(Interner(), {})
+    looked = {True: 0, False: 0}
+    for _ in range(1500):
+        data = source.choice((b"", b"\0")) + answers(source)
+        for layout in layouts:
+            may_be = layout.may_be(data, 0)
+            looked[may_be] += 1
+            if not may_be:
+                sink.begin()
+                try:
+                    is_whole = layout.plan.run(data, 0, sink) == len(data)
+                except DecodeError:
+                    continue
+                assert not (is_whole and is_sensible(sink)), (layout.members, data.hex())
+    # Three of four layouts are not tried at all.
+    assert looked[False] > 3 * looked[True]
