@@ -105,9 +105,7 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
         for count in counts[number % len(counts) :] + counts[: number % len(counts)]:
             one = shared(int(count), options.compiled, LAST_CORE)
             with cabled() as cable:
-                step = measured(
-                    one, cable, capture, options.rate, options.seconds, options.scratch
-                )
+                step = measured(one, cable, capture, options.rate, options.seconds, options.scratch)
             told(one.name, step)
             if step.is_held:
                 a_packet = step.cpu_seconds / step.sent.packets

@@ -347,9 +347,7 @@ def busy(at: Kept) -> str:
         is_busy, why = at["load"] > BUSY, f"load {at['load']}"
     else:
         is_busy, why = share > BUSY_OTHERWISE, f"other processes used {share:.2f} cores"
-    return (
-        f" **The machine was busy** ({why}): the numbers are preliminary." if is_busy else ""
-    )
+    return f" **The machine was busy** ({why}): the numbers are preliminary." if is_busy else ""
 
 
 def ratio(programs: Kept, name: str) -> float:

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 HEXDUMP_ROW = 16
+NO_MORE_MEMORY = "the system gives this process no more memory (ulimit -v)"
 
 
 class KdissectError(Exception):

@@ -16,7 +16,7 @@ import click
 from kdissect.cli.environment import version_text
 from kdissect.cli.help import GROUPS, shown_options
 from kdissect.cli.program import COMMANDS, TITLES, program
-from kdissect.sql.connections import MEMORY_VARIABLE
+from kdissect.sql.memory_limits import MEMORY_VARIABLE
 
 DIRECTORY: Final = Path("build/man")
 CODES: Final = (

@@ -39,8 +39,9 @@ def opened(
     names = list(names)
     if not takes_spark(engine, places, names, notice):
         from kdissect.analysis.engines.duckdb_tables import DuckTables
+        from kdissect.sql.memory_limits import first_limits
 
-        return DuckTables(places, names, where)
+        return DuckTables(places, names, where, limits=first_limits())
     from kdissect.spark.spark_tables import SparkTables
 
     return SparkTables(session_for(session), places, names, where)

@@ -20,7 +20,13 @@ from kdissect.cli.environment import version_text
 from kdissect.cli.help import Group
 from kdissect.cli.standard_streams import discard_unwritable, silence_stdout
 from kdissect.cli.terminal import digit_groups, with_options
-from kdissect.errors import DecodeError, InvalidArgument, KdissectError, OutputExists
+from kdissect.errors import (
+    NO_MORE_MEMORY,
+    DecodeError,
+    InvalidArgument,
+    KdissectError,
+    OutputExists,
+)
 from kdissect.text.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -36,6 +42,7 @@ FAILED_ON: Final = 3
 MISTAKES: Final = (InvalidArgument, OutputExists)
 OF_CLICK: Final = "is not a valid integer range"
 A_NUMBER: Final = "is not a whole number"
+NOT_LOADED: Final = "failed to map segment"  # of a library, for want of memory
 NO_CONDITIONS: Final = frozenset(("window", "tap", "date"))  # they are worked out later
 
 DEFAULT: Final = "summary"
@@ -210,10 +217,20 @@ def run(arguments: list[str] | None = None) -> int:
     except KdissectError as error:
         report(error)
         return MISUSED if isinstance(error, MISTAKES) else FAILED
+    except MemoryError as error:
+        # Nothing is imported for it: that may fail, too.
+        click.echo(f"kdissect: {str(error) or NO_MORE_MEMORY}", err=True)
+        return FAILED
+    except ImportError as error:
+        if NOT_LOADED not in str(error):
+            raise
+        click.echo(f"kdissect: {NO_MORE_MEMORY}", err=True)
+        return FAILED
     except OSError as error:
         from kdissect.text.escape import escaped
 
-        click.echo(f"kdissect: {escaped(str(error))}", err=True)
+        place = "" if error.filename is None else f"{error.filename}: "
+        click.echo(f"kdissect: {escaped(f'{place}{error.strerror or error}')}", err=True)
         discard_unwritable()
         return FAILED
 

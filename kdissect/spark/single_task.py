@@ -17,7 +17,7 @@ from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.sessions import failures
 from kdissect.spark.task_runners import reason_of
-from kdissect.sql.connections import memory_limit
+from kdissect.sql.memory_limits import memory_limit
 from kdissect.tables.arrow_streams import stream_bytes
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ Data beyond the memory limit are spilled below the temporary directory, into a d
 creates on first use and removes with the connection.
 """
 
-import os
-import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.errors import InvalidArgument
+from kdissect.errors import NO_MORE_MEMORY
+from kdissect.sql.failures import engine_failures, lacks_memory
 from kdissect.sql.files import quoted
+from kdissect.sql.memory_limits import memory_limit
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 Settings = dict[str, str | bool | int | float | list[str]]
 
 PREFIX: Final = "kdissect-duckdb-"
-# DuckDB's default would be four fifths of the machine. More is needed for exact percentiles of more
-# than ten million values, which cannot be spilled.
-MEMORY_LIMIT: Final = "500MB"
-MEMORY_VARIABLE: Final = "KDISSECT_DUCKDB_MEMORY"
-MEMORY: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})? ?[KMGT]i?B", re.ASCII | re.IGNORECASE)
 # Disable features that no query here needs, independent of the version's defaults.
 SETTINGS: Final[Settings] = {
     "allow_community_extensions": "false",
@@ -44,14 +39,19 @@ def locked_connection(
 
     Their paths are those of `PlainPaths`. Arrow tables and datasets can be registered, and tables
     and views created. Nothing else can be read or written. `settings` are further DuckDB settings.
-    Raises KdissectError for a memory limit that is none.
+    Raises KdissectError for a memory limit that is none, and MemoryError.
     """
     import duckdb
 
     spill = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(8)}")
     config = Settings(memory_limit=memory_limit()) | Settings(settings or {}) | SETTINGS
     config["temp_directory"] = str(spill)
-    connection = duckdb.connect(config=config)
+    try:
+        connection = duckdb.connect(config=config)
+    except engine_failures() as failure:
+        if lacks_memory(failure):
+            raise MemoryError(NO_MORE_MEMORY) from failure
+        raise
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
@@ -61,11 +61,3 @@ def locked_connection(
         connection.close()
         raise
     return connection
-
-
-def memory_limit() -> str:
-    """The memory of a connection: that of the environment, else `MEMORY_LIMIT`."""
-    limit = os.environ.get(MEMORY_VARIABLE, "") or MEMORY_LIMIT
-    if MEMORY.fullmatch(limit) is None:
-        raise InvalidArgument(f"{MEMORY_VARIABLE}={limit!r}: expected a size, such as 4GB")
-    return limit

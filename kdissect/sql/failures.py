@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kdissect.errors import InvalidArgument, KdissectError
-from kdissect.sql.connections import MEMORY_VARIABLE, memory_limit
+from kdissect.errors import NO_MORE_MEMORY, InvalidArgument, KdissectError
+from kdissect.sql.memory_limits import MEMORY_VARIABLE, memory_limit
 from kdissect.text.suggestions import known_words
 
 NO_COLUMN: Final = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
+# Where the system gives no memory, though it would be within DuckDB's own limit.
+REFUSED: Final = "Allocation failure"
 NO_MEMBER: Final = re.compile(r'does not have a column named "([^"]*)"')
 
 
@@ -64,6 +66,8 @@ def is_mistake(failure: Exception) -> bool:
 
 def reason_of(failure: Exception) -> str:
     """The first line of DuckDB's message."""
+    if lacks_memory(failure) and REFUSED in str(failure):
+        return NO_MORE_MEMORY
     if lacks_memory(failure):
         return f"it takes more memory than {memory_limit()}; {MEMORY_VARIABLE}=4GB allows more"
     if isinstance(failure, UnicodeDecodeError):

@@ -25,7 +25,7 @@ from kdissect.rules.executor import LITTLE, gather
 from kdissect.rules.indicators import Indicators
 from kdissect.rules.page_evidence import PAGE_EVIDENCE
 from kdissect.rules.preconditions import GATES, PAGE_GATES, spoken, wanted
-from kdissect.sql.connections import MEMORY_VARIABLE
+from kdissect.sql.memory_limits import MEMORY_VARIABLE
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.spilled_tables import KeptTables, Streams

@@ -12,9 +12,10 @@ from pyarrow import parquet
 
 from kdissect.errors import KdissectError
 from kdissect.rules.executor import LITTLE
-from kdissect.sql.connections import MEMORY_VARIABLE, PREFIX, locked_connection
+from kdissect.sql.connections import PREFIX, locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import parquet_files
+from kdissect.sql.memory_limits import MEMORY_VARIABLE
 from tests.seeds import SEED
 from tests.sql.attacks import CANARY, Prey, drawn, made_prey, scalars, statements, tables
 

@@ -21,11 +21,12 @@ from kdissect.analysis.engines.ibis_tables import (
     declared_tables,
     stored,
 )
+from kdissect.analysis.engines.spilled_percentiles import in_steps
 from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, query_error
+from kdissect.sql.failures import engine_failures, lacks_memory, query_error
 from kdissect.sql.files import PlainPaths
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
@@ -46,8 +47,9 @@ class DuckTables:
 
     `where` is an SQL condition over the columns of `exchanges`: other exchanges, and their rows
     in other tables, are filtered out. ``all_exchanges`` and so on name the unfiltered tables,
-    also in the condition. `settings` are DuckDB's. Raises KdissectError for an invalid condition,
-    and for files without tables.
+    also in the condition. `settings` are DuckDB's. `limits` are those of its memory: an answer that
+    does not fit into the first one is asked for with the next. Raises KdissectError for an invalid
+    condition, and for files without tables.
     """
 
     def __init__(
@@ -56,30 +58,23 @@ class DuckTables:
         names: Iterable[str],
         where: str | None = None,
         settings: Mapping[str, str] | None = None,
+        limits: Sequence[str] = (),
     ) -> None:
         self._has_condition = bool(where)
+        self._where = where
+        self._settings = dict(settings or {})
+        self._limits = list(limits)
         self._what = f"--where {where!r}" if where else "tables"
         names = list(names)
         if where:
             check_condition(where, "--where", askable(names))
         self._beside = tables_beside(where)
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
-        ordered = sorted(wanted | set(self._beside), key=list(TABLES).index)
+        self._names = sorted(wanted | set(self._beside), key=list(TABLES).index)
         with ExitStack() as opened:
             self._paths = opened.enter_context(PlainPaths())
-            plain = [plain_place(place, ordered, self._paths) for place in places]
-            files = local_files(ordered, plain)
-            self.connection = opened.enter_context(locked_connection(files, settings))
-            try:
-                for name in ordered:
-                    self._add_all(name, plain)
-                if self._beside:
-                    chosen = chosen_partitions(where or "", self._beside)
-                    self.connection.execute(f"CREATE VIEW {CHOSEN} AS {chosen}")
-                for name in ordered:
-                    self._add(name, where)
-            except engine_failures() as error:
-                raise self._query_error(error) from error
+            self._plain = [plain_place(place, self._names, self._paths) for place in places]
+            self.connection = opened.enter_context(self._connected())
             self._opened = opened.pop_all()
 
     def __enter__(self) -> "DuckTables":
@@ -112,7 +107,7 @@ class DuckTables:
         rest where tables are small; as a relation it is bound three times.
         """
         try:
-            self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {sql}")
+            self._keep(sql)
             try:
                 yield self.connection.sql(f"FROM {ANSWER}")
             finally:
@@ -121,19 +116,63 @@ class DuckTables:
             # For damaged files, and for a condition, which is only applied here.
             raise self._query_error(error) from error
 
+    def _connected(self) -> "duckdb.DuckDBPyConnection":
+        """A connection that has the tables, with the next limit."""
+        limit = {"memory_limit": self._limits.pop(0)} if self._limits else {}
+        files = local_files(self._names, self._plain)
+        connection = locked_connection(files, self._settings | limit)
+        try:
+            for name in self._names:
+                add_all(connection, name, self._plain)
+            if self._beside:
+                chosen = chosen_partitions(self._where or "", self._beside)
+                connection.execute(f"CREATE VIEW {CHOSEN} AS {chosen}")
+            for name in self._names:
+                self._add(connection, name)
+        except engine_failures() as error:
+            connection.close()
+            raise self._query_error(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _keep(self, sql: str) -> None:
+        """Keep the rows of a statement, with more memory where that does not suffice."""
+        try:
+            self._keep_within(sql)
+        except engine_failures() as error:
+            if not lacks_memory(error) or not self._limits:
+                raise
+            self.connection.close()
+            self.connection = self._opened.enter_context(self._connected())
+            self._keep(sql)
+
+    def _keep_within(self, sql: str) -> None:
+        """Keep the rows of a statement, in steps where its percentiles do not fit into memory."""
+        made = f"CREATE TEMP TABLE {ANSWER} AS "
+        try:
+            self.connection.execute(made + sql)
+        except engine_failures() as error:
+            steps = in_steps(sql) if lacks_memory(error) else None
+            if steps is None:
+                raise
+            try:
+                for statement in steps.statements:
+                    self.connection.execute(statement)
+                self.connection.execute(made + steps.query)
+            finally:
+                for table in steps.tables:
+                    self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
         found = query_error(self._what, error, condition_columns())
         kind = type(found) if self._has_condition else KdissectError
         return kind(self._paths.with_targets(str(found)))
 
-    def _add_all(self, name: str, places: Sequence[Place]) -> None:
-        for place, tap in numbered(places):
-            if place.scan is not None and place.paths(name):
-                self.connection.register(scanned(name, tap), place.scan(name))
-        self.connection.execute(f"CREATE VIEW {EVERY}{name} AS {source_of(name, places)}")
-
-    def _add(self, name: str, where: str | None) -> None:
+    def _add(self, connection: "duckdb.DuckDBPyConnection", name: str) -> None:
+        where = self._where
         source = f"SELECT * FROM {EVERY}{name}"  # noqa: S608  # one of TABLES
         if self._beside:
             source += chosen_rows(name, self._beside)
@@ -142,7 +181,15 @@ class DuckTables:
             source += f" WHERE (\n{where}\n)"
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
-        self.connection.execute(f"CREATE VIEW {name} AS {source}")
+        connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+def add_all(connection: "duckdb.DuckDBPyConnection", name: str, places: Sequence[Place]) -> None:
+    """Add a table with all its rows."""
+    for place, tap in numbered(places):
+        if place.scan is not None and place.paths(name):
+            connection.register(scanned(name, tap), place.scan(name))
+    connection.execute(f"CREATE VIEW {EVERY}{name} AS {source_of(name, places)}")
 
 
 def plain_place(place: Place, names: Collection[str], paths: PlainPaths) -> Place:

@@ -1,0 +1,136 @@
+"""Percentiles in steps are DuckDB's own, and take no memory that cannot be spilled."""
+
+import math
+import random
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import kdissect
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines import duckdb_tables
+from kdissect.analysis.engines.spilled_percentiles import in_steps
+from kdissect.sql.memory_limits import first_limits
+from tests.seeds import SEED
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "retries-4.3.1.pcapng"
+# Of values, a key and another one, a condition.
+QUERIES = (
+    "SELECT QUANTILE_CONT(x, 0.5), COUNT(*) FROM rows",
+    "SELECT k, QUANTILE_CONT(x, 0.999) AS a, QUANTILE_CONT(x, 0.1) AS b FROM rows GROUP BY k",
+    "SELECT k, s, COUNT(*), ROUND(QUANTILE_CONT(t.x, 0.9)) + 1, QUANTILE_CONT(CASE WHEN b THEN x "
+    "END, 0.5), MAX(x) FROM (SELECT * FROM rows WHERE x <> 7) AS t WHERE x > 5 GROUP BY 1, 2",
+    "WITH one AS (SELECT k, s, QUANTILE_CONT(x, 0.5) AS m FROM rows GROUP BY k, s) "
+    "SELECT k, MAX(m), QUANTILE_CONT(m, 0.9) FROM one GROUP BY k",
+    "SELECT t.k, QUANTILE_CONT(t.x + u.n, 0.95) FROM rows AS t JOIN (SELECT k, COUNT(*) AS n "
+    "FROM rows GROUP BY k) AS u ON t.k = u.k GROUP BY t.k",
+)
+
+
+def is_same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Return whether rows are equal up to the last bits of numbers.
+
+    DuckDB fuses the multiplication and the addition of an interpolation where the processor can.
+    """
+    return all(
+        math.isclose(a, b, rel_tol=1e-13)
+        if isinstance(a, float) and isinstance(b, float)
+        else a == b
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def drawn_rows(source: random.Random) -> list[tuple[int | None, str | None, bool, int | None]]:
+    """Rows of few or many groups; values close together, far apart, below 0, equal, or none."""
+    groups = source.choice((1, 3, 50))
+    value = source.choice(
+        (
+            lambda: source.randrange(3),
+            lambda: int(10 ** source.uniform(0, 14)),
+            lambda: 500_000_000 + source.randrange(10**6),
+            lambda: source.randrange(-(10**11), 10**11),
+            lambda: (1 << source.choice((12, 24, 36))) + source.randrange(-2, 3),
+        )
+    )
+    return [
+        (
+            source.choice((None, *range(groups))),
+            source.choice((None, "", "a'b")),
+            source.random() < 0.5,
+            None if source.random() < 0.1 else value(),
+        )
+        for _ in range(source.choice((0, 1, 2, 400)))
+    ]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_steps_give_the_percentiles_of_one_statement(query: str) -> None:
+    source = random.Random(f"{SEED} {query}")
+    for _ in range(12):
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE rows (k INT, s TEXT, b BOOL, x BIGINT)")
+        if rows := drawn_rows(source):
+            connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows)
+        expected = connection.execute(f"{query} ORDER BY ALL").fetchall()
+        steps = in_steps(query)
+        assert steps is not None
+        for statement in steps.statements:
+            connection.execute(statement)
+        found = connection.execute(f"{steps.query} ORDER BY ALL").fetchall()
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert is_same(one, other), (query, one, other, rows)
+
+
+def test_queries_without_percentiles_of_groups_have_no_steps() -> None:
+    assert in_steps("SELECT 1") is None
+    assert in_steps("SELECT QUANTILE_CONT(x, 0.5) OVER (PARTITION BY k) FROM rows") is None
+
+
+@pytest.mark.slow
+def test_every_question_has_the_same_answer_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kdissect.write(CAPTURE, tmp_path)
+    expected = {name: kdissect.analyse(name, tmp_path).table for name in QUESTIONS}
+    made = []
+
+    def in_steps_at_once(tables: duckdb_tables.DuckTables, sql: str) -> None:
+        steps = in_steps(sql)
+        for statement in [] if steps is None else steps.statements:
+            tables.connection.execute(statement)
+        made.append(steps)
+        query = sql if steps is None else steps.query
+        tables.connection.execute(f"CREATE TEMP TABLE {duckdb_tables.ANSWER} AS {query}")
+
+    monkeypatch.setattr(duckdb_tables.DuckTables, "_keep", in_steps_at_once)
+    for name in QUESTIONS:
+        assert kdissect.analyse(name, tmp_path).table.equals(expected[name]), name
+    assert sum(steps is not None for steps in made) >= 4
+
+
+def test_more_values_than_memory_are_answered(tmp_path: Path) -> None:
+    connection = duckdb.connect()
+    path = tmp_path / "rows.parquet"
+    rows = "SELECT i % 7 AS k, hash(i) % 100000000000 AS x FROM range(1500000) AS t(i)"
+    connection.execute(f"COPY ({rows}) TO '{path}'")
+    query = f"SELECT k, {', '.join(f'QUANTILE_CONT(x + {n}, 0.9) AS p{n}' for n in range(6))} "
+    query += f"FROM '{path}' GROUP BY k ORDER BY k"
+    expected = connection.execute(query).fetchall()
+    small = duckdb.connect(config={"memory_limit": "60MB", "threads": "1"})
+    small.execute(f"SET temp_directory = '{tmp_path / 'spilled'}'")
+    with pytest.raises(duckdb.OutOfMemoryException):
+        small.execute(query).fetchall()
+    steps = in_steps(query)
+    assert steps is not None
+    for statement in steps.statements:
+        small.execute(statement)
+    for one, other in zip(small.execute(steps.query).fetchall(), expected, strict=True):
+        assert is_same(one, other)
+
+
+def test_a_limit_of_the_environment_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_limits() == ["250MB", "500MB"]
+    monkeypatch.setenv("KDISSECT_DUCKDB_MEMORY", "2GB")
+    assert first_limits() == ["2GB"]
