@@ -150,9 +150,8 @@ class DuckTables:
 
     def _keep_within(self, sql: str) -> None:
         """Keep the rows of a statement, in steps where its percentiles do not fit into memory."""
-        made = f"CREATE TEMP TABLE {ANSWER} AS "
         try:
-            self.connection.execute(made + sql)
+            self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {sql}")
         except engine_failures() as error:
             steps = in_steps(sql) if lacks_memory(error) else None
             if steps is None:
@@ -160,7 +159,7 @@ class DuckTables:
             try:
                 for statement in steps.statements:
                     self.connection.execute(statement)
-                self.connection.execute(made + steps.query)
+                self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {steps.query}")
             finally:
                 for table in steps.tables:
                     self.connection.execute(f"DROP TABLE IF EXISTS {table}")
