@@ -44,7 +44,7 @@ VARIABLES: dict[str, tuple[str | None, ...]] = {
 }  # fmt: skip
 # What a shell does before; {} is a directory.
 BEFORE = (
-    "ulimit -n 32", "ulimit -n 64", "ulimit -s 256", "ulimit -c 0", "umask 0777", "umask 077",
+    "ulimit -n 32", "ulimit -n 64", "ulimit -s 1024", "ulimit -c 0", "umask 0777", "umask 077",
     "trap '' PIPE", "trap '' HUP INT TERM", "exec <&-", "exec </dev/null",
     "mkdir {}/gone; cd {}/gone; rmdir {}/gone",
 )  # fmt: skip
