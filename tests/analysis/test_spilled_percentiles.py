@@ -21,6 +21,7 @@ QUERIES = (
     "SELECT k, QUANTILE_CONT(x, 0.999) AS a, QUANTILE_CONT(x, 0.1) AS b FROM rows GROUP BY k",
     "SELECT k, s, COUNT(*), ROUND(QUANTILE_CONT(t.x, 0.9)) + 1, QUANTILE_CONT(CASE WHEN b THEN x "
     "END, 0.5), MAX(x) FROM (SELECT * FROM rows WHERE x <> 7) AS t WHERE x > 5 GROUP BY 1, 2",
+    "SELECT k % 3 AS j, s, QUANTILE_CONT(x, 0.5) FROM rows GROUP BY 1, s HAVING COUNT(x) > 3",
     "WITH one AS (SELECT k, s, QUANTILE_CONT(x, 0.5) AS m FROM rows GROUP BY k, s) "
     "SELECT k, MAX(m), QUANTILE_CONT(m, 0.9) FROM one GROUP BY k",
     "SELECT t.k, QUANTILE_CONT(t.x + u.n, 0.95) FROM rows AS t JOIN (SELECT k, COUNT(*) AS n "
@@ -85,7 +86,13 @@ def test_steps_give_the_percentiles_of_one_statement(query: str) -> None:
 
 def test_queries_without_percentiles_of_groups_have_no_steps() -> None:
     assert in_steps("SELECT 1") is None
-    assert in_steps("SELECT QUANTILE_CONT(x, 0.5) OVER (PARTITION BY k) FROM rows") is None
+    for query in (
+        "SELECT QUANTILE_CONT(x, 0.5) OVER (PARTITION BY k) FROM t",
+        "SELECT k, QUANTILE_CONT(x, 0.5) FROM t GROUP BY ALL",
+        "SELECT k, QUANTILE_CONT(x, 0.5) FROM t GROUP BY ROLLUP (k)",
+        "SELECT QUANTILE_CONT(x, 0.5) FILTER (WHERE b) FROM t",
+    ):
+        assert in_steps(query) is None, query
 
 
 @pytest.mark.slow

@@ -54,9 +54,13 @@ def in_steps(sql: str) -> Steps | None:
 
 
 def percentiles_of(select: "exp.Select") -> "list[exp.PercentileCont]":
-    """Percentiles that a SELECT itself has, over its groups."""
+    """Percentiles that a SELECT itself has, over its groups, if those are listed."""
     from sqlglot import exp
 
+    group = select.args.get("group")
+    others = [] if group is None else [p for name, p in group.args.items() if name != "expressions"]
+    if any(others) or (group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets)):
+        return []
     return [
         one
         for one in select.find_all(exp.PercentileCont)
