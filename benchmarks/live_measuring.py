@@ -15,10 +15,10 @@ from typing import NamedTuple
 from benchmarks import timing
 from benchmarks.live_capturers import PRINTED, Capturer
 from benchmarks.live_sender import Sent
+from benchmarks.processes import cpu_seconds, tree
 from benchmarks.workloads import ROOT
 from tools.namespaces import Cable, Side, run
 
-TICKS = os.sysconf("SC_CLK_TCK")
 FIRST_CORE = "0"
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
@@ -175,27 +175,6 @@ def sending(side: Side, capture: Path, rate: float, seconds: float) -> list[str]
     program = [sys.executable, "-m", "benchmarks.live_sender", side.interface, str(capture)]
     limits = ["--rate", f"{rate:.0f}", "--seconds", str(seconds)]
     return [*side.enter, "taskset", "-c", FIRST_CORE, *program, *limits]
-
-
-def tree(process: int) -> list[int]:
-    """A process and all its descendants that run."""
-    found = [process]
-    for one in found:
-        try:
-            for task in Path(f"/proc/{one}/task").iterdir():
-                found += map(int, (task / "children").read_text().split())
-        except OSError:
-            continue
-    return found
-
-
-def cpu_seconds(process: int) -> float:
-    """CPU time of one process with its threads; 0 when it is gone."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def memory(process: int, name: str) -> int:

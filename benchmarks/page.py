@@ -34,7 +34,7 @@ FINDINGS_TARGET = 1.4  # times counting alone
 FINDINGS_PEAK = 300_000_000
 PROCESSES_TARGET = 1.7  # times as fast with two
 BUSY = 0.7  # processes that ran or waited to run in the minute before
-BUSY_OTHERWISE = 0.05  # cores that others used meanwhile, the hypervisor included
+UNRELATED = 0.05  # cores that unrelated processes and the hypervisor used meanwhile
 Kept = dict[str, Any]
 
 
@@ -331,12 +331,12 @@ def circumstances(measured: Any, where: str = "one core") -> list[str]:
             f"Measured on {at['date']}, revision {at['revision']}, Python {at['python']}, "
             f"tshark {at['tshark']}; {where} of {at['cores']}, {at['processor']}."
         )
-        sentences[sentence] = max(sentences.get(sentence, at), at, key=used_otherwise)
+        sentences[sentence] = max(sentences.get(sentence, at), at, key=business)
     return [sentence + busy(at) for sentence, at in sentences.items()] or ["Not measured yet."]
 
 
-def used_otherwise(at: Kept) -> float:
-    """Cores that others used, or the load of the minute before."""
+def business(at: Kept) -> float:
+    """Cores that unrelated processes used, or the load of the minute before."""
     return float(at.get("others", at["load"]))
 
 
@@ -346,7 +346,7 @@ def busy(at: Kept) -> str:
     if share is None:
         is_busy, why = at["load"] > BUSY, f"load {at['load']}"
     else:
-        is_busy, why = share > BUSY_OTHERWISE, f"other processes used {share:.2f} cores"
+        is_busy, why = share > UNRELATED, f"other processes used {share:.2f} cores"
     return f" **The machine was busy** ({why}): the numbers are preliminary." if is_busy else ""
 
 

@@ -12,18 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyarrow import parquet
 
+from benchmarks.processes import TICKS, machine_cpu_seconds, own_cpu_seconds
 from benchmarks.workloads import ROOT
 
 # -P: the package that is meant, not the sources in this directory.
 KDISSECT = (sys.executable, "-P", "-m", "kdissect")
 BEGINNING_SIZE = 1 << 16
-TICKS = os.sysconf("SC_CLK_TCK")
 PCAP_HEADER_SIZE, RECORD_HEADER_SIZE = 24, 16
 
 
@@ -175,52 +175,24 @@ def copy_sources(directory: Path) -> Path:
 
 
 class Circumstances:
-    """Facts that a reader needs to judge a number, and what others took of the machine meanwhile.
+    """Date, machine and versions, and the CPU time of unrelated processes during a measurement.
 
-    Others are all processes that this one did not start, and the hypervisor ("steal"). The load of
-    the minute before says less: it is that of the measurement before.
+    Unrelated are all that this process did not start, and the hypervisor ("steal"). The load
+    average of the minute before is mostly that of the previous measurement.
     """
 
     def __init__(self, kdissect: str) -> None:
         self._facts = circumstances() | {"kdissect": kdissect}
-        self._began, self._used = time.monotonic(), _used_by_others()
+        self._began, self._used = time.monotonic(), self._unrelated_seconds()
 
     def told(self) -> dict[str, Any]:
-        """The facts, and the cores that others used in the mean, so far."""
+        """The facts, and the mean number of cores that unrelated processes used so far."""
         passed = max(time.monotonic() - self._began, 1 / TICKS)
-        used = max(0.0, _used_by_others() - self._used)
+        used = max(0.0, self._unrelated_seconds() - self._used)
         return self._facts | {"others": round(used / passed, 3)}
 
-
-def _used_by_others() -> float:
-    """Seconds of CPU and steal of the machine, without this process and its descendants.
-
-    Without interrupts too, which are not told apart by process. What has ended counts as far as its
-    parent has waited for it.
-    """
-    fields = Path("/proc/stat").read_text(encoding="utf-8").split(None, 9)
-    user, nice, system, steal = (int(fields[at]) for at in (1, 2, 3, 8))
-    return (user + nice + system + steal - used_by_own()) / TICKS
-
-
-def used_by_own() -> int:
-    """Ticks of this process and its descendants, and of those that they waited for."""
-    parents: dict[int, int] = {}
-    used: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
-                fields = text.rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-                used[int(entry.name)] = sum(map(int, fields[11:15]))
-    own = 0
-    for process, ticks in used.items():
-        ancestor = process
-        while ancestor != os.getpid() and ancestor in parents:
-            ancestor = parents[ancestor]
-        own += ticks if ancestor == os.getpid() else 0
-    return own
+    def _unrelated_seconds(self) -> float:
+        return machine_cpu_seconds() - own_cpu_seconds()
 
 
 def circumstances() -> dict[str, Any]:

@@ -65,7 +65,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "live/recorded_sessions.py": "a new file, named by the user, never one that is there",
     "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
-    "analysis/engines/spilled_percentiles.py": "no file: parts of a query",
+    "sql/spilled_percentiles.py": "no file: parts of a query",
     "api/answers.py": "a temporary directory of its own",
     "cli/completion.py": "no file: text of a script",
     "cli/help.py": "no file: text of a help page",
@@ -150,10 +150,12 @@ IN_SQL = {
     "analysis/engines/duckdb_tables.py": {
         "ANSWER", "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
         "source_of(name, places)", "where",
-        "sql", "steps.query",  # of `sql_of`: Ibis compiles it
+        "sql",  # of `sql_of`: Ibis compiles it
     },
-    "analysis/engines/spilled_percentiles.py": {
-        # Parts of a query that Ibis compiled, printed by sqlglot, and names of its own.
+    "sql/spilled_percentiles.py": {
+        # Parts of a query that Ibis compiled, printed by sqlglot, and names of its own. `table` and
+        # `sql` are those of its callers.
+        "sql", "steps.query", "table",
         "INTERVAL.format(f'base.{x}')", "INTERVAL.format(x)", "at", "base", "by_keys",
         "by_places", "found", "is_sought", "key", "keys", "made", "of_keys", "rank", "same",
         "share", "source.sql('duckdb')", "values", "where or 'TRUE'", "x",
@@ -161,7 +163,8 @@ IN_SQL = {
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
     "rules/executor.py": {
         # `whole` and `shared.answer` are queries of the package, as `whole_query(name)`.
-        "_selection(table, chosen)", "name", "select", "shared.answer", "source", "table",
+        "_selection(table, chosen)", "f'every_{name}'", "name", "select", "shared.answer",
+        "source", "table",
         "table_of(name)", "whole",
     },
     "slicing/ranges.py": {
@@ -286,6 +289,9 @@ def in_sql(node: ast.AST) -> Iterator[str]:
                 yield ast.unparse(other)
     elif called(node)[0] == "format" and SQL.search(called(node)[1]):
         yield ast.unparse(node)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "keep":
+        # Of `spilled_percentiles`: a connection, the name of a table, a query.
+        yield from map(ast.unparse, node.args[1:])
 
 
 def test_no_module_can_execute_its_input() -> None:

@@ -1,7 +1,8 @@
-"""Commands in environments that nobody here works in: the same answer, or an error in a line.
+"""Commands in unusual environments: the usual answer, or a one-line error.
 
-Variables of Python, terminals, locales, homes and time zones, limits of the system, directories
-that are gone. What is drawn is the environment; that of the tests is only what it is compared with.
+Random environment variables of Python, terminals and locales, home directories, time zones,
+resource limits, deleted working directories. The expected output is that of the same command in
+the environment of the tests.
 """
 
 import os
@@ -30,7 +31,7 @@ COMMANDS = (
     "compare CAPTURE CAPTURE", "upgrade CAPTURE", "topology TABLES", "--version", "--help",
     "end-to-end CAPTURE", "slice CAPTURE --where \"api='Fetch'\" -o OUT.pcapng --force",
 )  # fmt: skip
-# Variables by which no answer changes, and None: it is not set.
+# Values that change no answer; None: the variable is unset.
 VARIABLES: dict[str, tuple[str | None, ...]] = {
     "PYTHONOPTIMIZE": ("1", "2"), "PYTHONDEVMODE": ("1",), "PYTHONWARNINGS": ("error",),
     "PYTHONHASHSEED": ("0", "12345"), "PYTHONDONTWRITEBYTECODE": ("1",),
@@ -42,17 +43,21 @@ VARIABLES: dict[str, tuple[str | None, ...]] = {
     "NO_COLOR": ("1",), "TZ": ("Asia/Kathmandu", "no/such/zone", "", ":"), "PATH": ("",),
     "OMP_NUM_THREADS": ("0", "x"), "ARROW_DEFAULT_MEMORY_POOL": ("system",),
 }  # fmt: skip
-# What a shell does before; {} is a directory.
+# Shell commands that run first; {} is a directory.
 BEFORE = (
     "ulimit -n 32", "ulimit -n 64", "ulimit -s 1024", "ulimit -c 0", "umask 0777", "umask 077",
     "trap '' PIPE", "trap '' HUP INT TERM", "exec <&-", "exec </dev/null",
     "mkdir {}/gone; cd {}/gone; rmdir {}/gone",
 )  # fmt: skip
-# These may end a command, by an error that says why.
-SCARCE = ("ulimit -f 0", "ulimit -f 100", "ulimit -v {memory}")
+# Resource limits that a command may exceed. macOS has none of the address space.
+LIMITS = (
+    "ulimit -f 0",
+    "ulimit -f 100",
+    *(["ulimit -v {memory}"] if sys.platform == "linux" else []),
+)
 LEAST_KB, MOST_KB = 400_000, 3_000_000
-# The C library's own last words, where it has no memory to say more.
-OF_LIBC = ("cannot allocate memory", "terminate called", "Killed")
+# Messages of the C and C++ runtimes, which abort when they cannot allocate.
+ABORTED = ("cannot allocate memory", "terminate called", "Killed")
 DRAWN = 300 if IS_EVERY_CASE else 24
 
 
@@ -67,7 +72,7 @@ Asked = Callable[[str, dict[str, str | None], list[str]], Answer]
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    """Runs a command in a shell, in an environment of its own."""
+    """Run a command by a shell with its own environment."""
     place = tmp_path_factory.mktemp("environments")
     shutil.copy(CAPTURE, place / "CAPTURE")
     kdissect.write(place / "CAPTURE", place / "TABLES")
@@ -92,7 +97,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 
 def drawn(source: Random) -> tuple[dict[str, str | None], list[str]]:
-    """Some variables, and what a shell does before."""
+    """Random variables, and a shell command to run first."""
     names = source.sample(sorted(VARIABLES), source.randrange(1, 4))
     return {name: source.choice(VARIABLES[name]) for name in names}, [source.choice(BEFORE)]
 
@@ -112,8 +117,7 @@ def test_no_environment_changes_an_answer(asked: Asked) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
-def test_what_is_scarce_is_said_in_a_line(asked: Asked) -> None:
+def test_an_exceeded_resource_limit_is_a_one_line_error(asked: Asked) -> None:
     source = Random(SEED)
     usual: dict[str, Answer] = {}
     failed = 0
@@ -121,15 +125,15 @@ def test_what_is_scarce_is_said_in_a_line(asked: Asked) -> None:
         command = source.choice(COMMANDS)
         if command not in usual:
             usual[command] = asked(command, {}, [])
-        limit = source.choice(SCARCE).format(memory=source.randrange(LEAST_KB, MOST_KB))
+        limit = source.choice(LIMITS).format(memory=source.randrange(LEAST_KB, MOST_KB))
         found = asked(command, {}, [limit])
         assert "Traceback" not in found.error, (command, limit, found)
         if found.code:
             failed += 1
             last = found.error.strip().splitlines()[-1:]
             assert last, (command, limit, found)
-            assert last[0].startswith(("kdissect: ", *OF_LIBC)) or any(
-                words in found.error for words in OF_LIBC
+            assert last[0].startswith(("kdissect: ", *ABORTED)) or any(
+                words in found.error for words in ABORTED
             ), (command, limit, found)
         else:
             assert found.output == usual[command].output, (command, limit, found)

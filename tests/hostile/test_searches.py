@@ -19,6 +19,8 @@ from kdissect.framing.frame_search import FIRST_STEPS, STEPS_EACH, Window
 from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
+from kdissect.protocol.apis import api_name
+from kdissect.protocol.error_codes import error_codes
 from kdissect.streams.events import Connection
 from tests.exchange_builders import request as built
 from tests.hostile.plain_searches import answer_of, find_request, find_response
@@ -192,3 +194,24 @@ def test_what_is_looked_at_first_excludes_no_candidate():
                 assert not (is_whole and is_sensible(sink)), (layout.members, data.hex())
     # Three of four layouts are not tried at all.
     assert looked[False] > 3 * looked[True]
+
+
+def test_the_layout_of_a_response_that_others_wrote_is_tried() -> None:
+    """Which values are plausible is read from what Kafka, kio and kafka-python put in."""
+    tried = {
+        (f"{api_name(key)}Response", version): layout
+        for layout in response_layouts(fact_plans())
+        for key, version in layout.members
+    }
+    counts = {True: 0, False: 0}
+    for vector in ALL_VECTORS:
+        layout = tried.get((vector.name, vector.version))
+        if layout is None or vector.releases:
+            continue
+        code = vector.values.get("error_code", 0)
+        throttle_ms = vector.values.get("throttle_time_ms", 0)
+        is_plausible = code in error_codes() and 0 <= throttle_ms <= 3_600_000
+        may_be = layout.may_be(vector.raw, 0)
+        counts[may_be] += 1
+        assert may_be or not is_plausible, vector[:3]
+    assert min(counts.values()) > 500

@@ -21,13 +21,13 @@ from kdissect.analysis.engines.ibis_tables import (
     declared_tables,
     stored,
 )
-from kdissect.analysis.engines.spilled_percentiles import in_steps
 from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, query_error
 from kdissect.sql.files import PlainPaths
+from kdissect.sql.spilled_percentiles import keep
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
 
@@ -140,29 +140,13 @@ class DuckTables:
     def _keep(self, sql: str) -> None:
         """Keep the rows of a statement, with more memory where that does not suffice."""
         try:
-            self._keep_within(sql)
+            keep(self.connection, ANSWER, sql)
         except engine_failures() as error:
             if not lacks_memory(error) or not self._limits:
                 raise
             self.connection.close()
             self.connection = self._opened.enter_context(self._connected())
             self._keep(sql)
-
-    def _keep_within(self, sql: str) -> None:
-        """Keep the rows of a statement, in steps where its percentiles do not fit into memory."""
-        try:
-            self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {sql}")
-        except engine_failures() as error:
-            steps = in_steps(sql) if lacks_memory(error) else None
-            if steps is None:
-                raise
-            try:
-                for statement in steps.statements:
-                    self.connection.execute(statement)
-                self.connection.execute(f"CREATE TEMP TABLE {ANSWER} AS {steps.query}")
-            finally:
-                for table in steps.tables:
-                    self.connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""

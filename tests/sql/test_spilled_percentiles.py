@@ -2,16 +2,22 @@
 
 import math
 import random
+from functools import partial
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 import kdissect
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines import duckdb_tables
-from kdissect.analysis.engines.spilled_percentiles import in_steps
+from kdissect.analysis.engines.stored_tables import directory_place
+from kdissect.rules import executor
+from kdissect.rules.compiled_sql import columns_needed, names
+from kdissect.rules.executor import gather
 from kdissect.sql.memory_limits import first_limits
+from kdissect.sql.spilled_percentiles import Steps, in_steps, keep, keep_in_steps
 from tests.seeds import SEED
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "retries-4.3.1.pcapng"
@@ -27,6 +33,9 @@ QUERIES = (
     "SELECT t.k, QUANTILE_CONT(t.x + u.n, 0.95) FROM rows AS t JOIN (SELECT k, COUNT(*) AS n "
     "FROM rows GROUP BY k) AS u ON t.k = u.k GROUP BY t.k",
 )
+
+
+BY_TWO_KEYS = "SELECT k, s, QUANTILE_CONT(x, {}) FROM rows GROUP BY 1, 2"
 
 
 def is_same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
@@ -95,26 +104,76 @@ def test_queries_without_percentiles_of_groups_have_no_steps() -> None:
         assert in_steps(query) is None, query
 
 
+def keep_at_once(
+    made: list[Steps | None], connection: duckdb.DuckDBPyConnection, table: str, sql: str
+) -> None:
+    """Like `keep`, in steps wherever there are some; `made` gets them."""
+    steps = in_steps(sql)
+    made.append(steps)
+    keep_in_steps(connection, table, steps or Steps([], sql, []))
+
+
 @pytest.mark.slow
 def test_every_question_has_the_same_answer_in_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kdissect.write(CAPTURE, tmp_path)
     expected = {name: kdissect.analyse(name, tmp_path).table for name in QUESTIONS}
-    made = []
+    made: list[Steps | None] = []
 
-    def in_steps_at_once(tables: duckdb_tables.DuckTables, sql: str) -> None:
-        steps = in_steps(sql)
-        for statement in [] if steps is None else steps.statements:
-            tables.connection.execute(statement)
-        made.append(steps)
-        query = sql if steps is None else steps.query
-        tables.connection.execute(f"CREATE TEMP TABLE {duckdb_tables.ANSWER} AS {query}")
-
-    monkeypatch.setattr(duckdb_tables.DuckTables, "_keep", in_steps_at_once)
+    monkeypatch.setattr(duckdb_tables, "keep", partial(keep_at_once, made))
     for name in QUESTIONS:
         assert kdissect.analyse(name, tmp_path).table.equals(expected[name]), name
     assert sum(steps is not None for steps in made) >= 4
+
+
+@pytest.mark.slow
+def test_every_evidence_has_the_same_rows_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kdissect.write(CAPTURE, tmp_path, tables=list(columns_needed()))
+    expected = gather(tmp_path, columns_needed(), names())
+    made: list[Steps | None] = []
+
+    monkeypatch.setattr(executor, "keep", partial(keep_at_once, made))
+    assert gather(tmp_path, columns_needed(), names()) == expected
+    assert sum(steps is not None for steps in made) >= 3
+
+
+def test_steps_give_the_percentiles_of_numpy() -> None:
+    source = random.Random(SEED)
+    for _ in range(12):
+        rows = [row for row in drawn_rows(source) if row[3] is not None]
+        share = source.choice((0.01, 0.5, 0.9, 0.99, 0.999))
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE rows (k INT, s TEXT, b BOOL, x BIGINT)")
+        if rows:
+            connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows)
+        steps = in_steps(BY_TWO_KEYS.format(share))
+        assert steps is not None
+        keep_in_steps(connection, "found", steps)
+        found = {(k, s): value for k, s, value in connection.execute("FROM found").fetchall()}
+        groups: dict[tuple[int | None, str | None], list[int]] = {}
+        for k, s, _, x in rows:
+            groups.setdefault((k, s), []).append(x)
+        assert found.keys() == groups.keys()
+        for key, values in groups.items():
+            assert math.isclose(found[key], np.quantile(values, share), rel_tol=1e-12), rows
+
+
+def test_a_larger_limit_is_tried_where_the_first_does_not_suffice(tmp_path: Path) -> None:
+    kdissect.write(CAPTURE, tmp_path)
+    question = QUESTIONS["rebalances"]
+    places, tables_read = [directory_place(tmp_path)], question.tables
+    with duckdb_tables.DuckTables(places, tables_read) as tables:
+        expected = tables.rows(question.answer(tables.tables))
+    with (
+        duckdb_tables.DuckTables(places, tables_read, limits=["300KB"]) as tables,
+        pytest.raises(kdissect.KdissectError, match="more memory"),
+    ):
+        tables.rows(question.answer(tables.tables))
+    with duckdb_tables.DuckTables(places, tables_read, limits=["300KB", "500MB"]) as tables:
+        assert tables.rows(question.answer(tables.tables)).equals(expected)
 
 
 def test_more_values_than_memory_are_answered(tmp_path: Path) -> None:
@@ -129,11 +188,8 @@ def test_more_values_than_memory_are_answered(tmp_path: Path) -> None:
     small.execute(f"SET temp_directory = '{tmp_path / 'spilled'}'")
     with pytest.raises(duckdb.OutOfMemoryException):
         small.execute(query).fetchall()
-    steps = in_steps(query)
-    assert steps is not None
-    for statement in steps.statements:
-        small.execute(statement)
-    for one, other in zip(small.execute(steps.query).fetchall(), expected, strict=True):
+    keep(small, "kept", query)
+    for one, other in zip(small.execute("FROM kept ORDER BY k").fetchall(), expected, strict=True):
         assert is_same(one, other)
 
 

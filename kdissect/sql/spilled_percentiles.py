@@ -14,7 +14,10 @@ a sort, and smaller by far.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kdissect.sql.failures import engine_failures, lacks_memory
+
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from sqlglot import exp
 
 PREFIX: Final = "percentiles"  # of the tables that the statements make
@@ -34,6 +37,31 @@ class Steps(NamedTuple):
     statements: list[str]
     query: str
     tables: list[str]
+
+
+def keep(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
+    """Keep the rows of a query as a table, in steps where its percentiles do not fit into memory.
+
+    Raises what DuckDB raises.
+    """
+    try:
+        connection.execute(f"CREATE TABLE {table} AS {sql}")
+    except engine_failures() as error:
+        steps = in_steps(sql) if lacks_memory(error) else None
+        if steps is None:
+            raise
+        keep_in_steps(connection, table, steps)
+
+
+def keep_in_steps(connection: "DuckDBPyConnection", table: str, steps: Steps) -> None:
+    """Run the steps, and keep the rows of their query."""
+    try:
+        for statement in steps.statements:
+            connection.execute(statement)
+        connection.execute(f"CREATE TABLE {table} AS {steps.query}")
+    finally:
+        for one in steps.tables:
+            connection.execute(f"DROP TABLE IF EXISTS {one}")
 
 
 def in_steps(sql: str) -> Steps | None:
