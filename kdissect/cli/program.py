@@ -8,6 +8,7 @@ written; 2 the command line is wrong; 3 what `--fail-on` names is there; 130 int
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -42,7 +43,9 @@ FAILED_ON: Final = 3
 MISTAKES: Final = (InvalidArgument, OutputExists)
 OF_CLICK: Final = "is not a valid integer range"
 A_NUMBER: Final = "is not a whole number"
-NOT_LOADED: Final = "failed to map segment"  # of a library, for want of memory
+# What the dynamic linker and DuckDB say where there is no memory.
+OF_MEMORY: Final = re.compile("failed to map segment|Out of Memory")
+LOST: Final = re.compile("without (setting an exception|exception set)")
 NO_CONDITIONS: Final = frozenset(("window", "tap", "date"))  # they are worked out later
 
 DEFAULT: Final = "summary"
@@ -217,15 +220,6 @@ def run(arguments: list[str] | None = None) -> int:
     except KdissectError as error:
         report(error)
         return MISUSED if isinstance(error, MISTAKES) else FAILED
-    except MemoryError as error:
-        # Nothing is imported for it: that may fail, too.
-        click.echo(f"kdissect: {str(error) or NO_MORE_MEMORY}", err=True)
-        return FAILED
-    except ImportError as error:
-        if NOT_LOADED not in str(error):
-            raise
-        click.echo(f"kdissect: {NO_MORE_MEMORY}", err=True)
-        return FAILED
     except OSError as error:
         from kdissect.text.escape import escaped
 
@@ -233,6 +227,36 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(f"kdissect: {escaped(f'{place}{error.strerror or error}')}", err=True)
         discard_unwritable()
         return FAILED
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        # Nothing is imported for it: that may fail, too.
+        click.echo(f"kdissect: {NO_MORE_MEMORY}", err=True)
+        return FAILED
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an exception, or one that led to it, is for want of memory.
+
+    The interpreter and extension modules can lose a MemoryError, which is a SystemError then: it is
+    taken for one only where the address space is limited.
+    """
+    while error is not None:
+        if isinstance(error, MemoryError) or OF_MEMORY.search(str(error)):
+            return True
+        if isinstance(error, SystemError) and LOST.search(str(error)) and has_memory_limit():
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def has_memory_limit() -> bool:
+    """Return whether the address space of this process is limited (``ulimit -v``)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def explain(error: click.ClickException) -> None:

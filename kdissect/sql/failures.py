@@ -14,8 +14,8 @@ from kdissect.sql.memory_limits import MEMORY_VARIABLE, memory_limit
 from kdissect.text.suggestions import known_words
 
 NO_COLUMN: Final = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
-# Where the system gives no memory, though it would be within DuckDB's own limit.
-REFUSED: Final = "Allocation failure"
+# The system refuses memory that DuckDB's own limit allows.
+REFUSED: Final = re.compile("allocation failure|bad allocation|bad_alloc", re.IGNORECASE)
 NO_MEMBER: Final = re.compile(r'does not have a column named "([^"]*)"')
 
 
@@ -31,6 +31,11 @@ def lacks_memory(failure: Exception) -> bool:
     import duckdb
 
     return isinstance(failure, duckdb.OutOfMemoryException)
+
+
+def exceeds_limit(failure: Exception) -> bool:
+    """Return whether a query needs more than DuckDB's limit, so that a larger one may help."""
+    return lacks_memory(failure) and REFUSED.search(str(failure)) is None
 
 
 def query_error(what: str, failure: Exception, columns: Iterable[str]) -> KdissectError:
@@ -66,10 +71,10 @@ def is_mistake(failure: Exception) -> bool:
 
 def reason_of(failure: Exception) -> str:
     """The first line of DuckDB's message."""
-    if lacks_memory(failure) and REFUSED in str(failure):
-        return NO_MORE_MEMORY
-    if lacks_memory(failure):
+    if exceeds_limit(failure):
         return f"it takes more memory than {memory_limit()}; {MEMORY_VARIABLE}=4GB allows more"
+    if lacks_memory(failure):
+        return NO_MORE_MEMORY
     if isinstance(failure, UnicodeDecodeError):
         text = failure.object.decode("utf-8", "replace")
     else:

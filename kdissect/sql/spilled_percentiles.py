@@ -14,12 +14,13 @@ a sort, and smaller by far.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.sql.failures import engine_failures, lacks_memory
+from kdissect.sql.failures import engine_failures, exceeds_limit
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from sqlglot import exp
 
+FUNCTION: Final = "QUANTILE_CONT"
 PREFIX: Final = "percentiles"  # of the tables that the statements make
 # Parts of a SELECT that give its rows; their names differ between releases of sqlglot.
 PARTS: Final = ("from_", "from", "joins", "laterals", "where")
@@ -47,7 +48,7 @@ def keep(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
     try:
         connection.execute(f"CREATE TABLE {table} AS {sql}")
     except engine_failures() as error:
-        steps = in_steps(sql) if lacks_memory(error) else None
+        steps = in_steps(sql) if exceeds_limit(error) else None
         if steps is None:
             raise
         keep_in_steps(connection, table, steps)
@@ -69,6 +70,8 @@ def in_steps(sql: str) -> Steps | None:
 
     Values are the same as QUANTILE_CONT's, up to the last bit of the interpolation.
     """
+    if FUNCTION not in sql.upper():
+        return None  # others are long, and parsing them takes memory
     import sqlglot
     from sqlglot import exp
 

@@ -25,7 +25,7 @@ from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, lacks_memory, query_error
+from kdissect.sql.failures import engine_failures, exceeds_limit, query_error
 from kdissect.sql.files import PlainPaths
 from kdissect.sql.spilled_percentiles import keep
 from kdissect.sql.times import with_zone
@@ -142,7 +142,7 @@ class DuckTables:
         try:
             keep(self.connection, ANSWER, sql)
         except engine_failures() as error:
-            if not lacks_memory(error) or not self._limits:
+            if not exceeds_limit(error) or not self._limits:
                 raise
             self.connection.close()
             self.connection = self._opened.enter_context(self._connected())
