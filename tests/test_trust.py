@@ -65,6 +65,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "live/recorded_sessions.py": "a new file, named by the user, never one that is there",
     "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
+    "analysis/engines/answer_parts.py": "no file: a part of an expression",
     "sql/spilled_percentiles.py": "no file: parts of a query",
     "api/answers.py": "a temporary directory of its own",
     "cli/completion.py": "no file: text of a script",
@@ -149,8 +150,12 @@ IN_SQL = {
     },
     "analysis/engines/duckdb_tables.py": {
         "ANSWER", "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
-        "source_of(name, places)", "where",
-        "sql",  # of `sql_of`: Ibis compiles it
+        "source_of(name, places)", "where", "ALL_PARTS", "PART", "kept",
+        "sql", "sql_of(answer)", "sql_of(whole.op())",  # Ibis compiles it
+    },
+    "analysis/engines/duckdb_statements.py": {
+        # Of an expression that Ibis compiled; `table` is a name of its callers.
+        "f'\"{part.name}\"'", "part.sql", "statements.answer", "table",
     },
     "sql/spilled_percentiles.py": {
         # Parts of a query that Ibis compiled, printed by sqlglot, and names of its own. `table` and

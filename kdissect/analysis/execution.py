@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kdissect.analysis.dimensions import DIMENSIONS, short_name
 from kdissect.analysis.engines.ibis_tables import declared_tables
-from kdissect.analysis.question import RATE, SHARE, Answer, Overview, Question
+from kdissect.analysis.question import RATE, SHARE, Answer, Overview, Parts, Question
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TEXT
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """An engine that has the tables: DuckDB, Spark."""
+    """An engine that has the tables: DuckDB, Spark.
+
+    One whose memory is limited answers in `parts`, if there are any.
+    """
 
     @property
     def tables(self) -> "Mapping[str, ir.Table]": ...
 
-    def rows(self, answer: "ir.Table") -> "pa.Table": ...
+    def rows(self, answer: "ir.Table", parts: Parts = ()) -> "pa.Table": ...
 
 
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
@@ -36,7 +39,7 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
     import pyarrow as pa
 
     answer = expression_of(question.answer, engine, in_short(options))
-    rows = engine.rows(answer)
+    rows = engine.rows(answer, question.parts)
     try:
         return rows.cast(schema_of(question, answer.columns))
     except pa.ArrowException as error:

@@ -23,6 +23,14 @@ TEXT: Final = "text"
 SHARE: Final = "share"  # type of a column: 0 to 1
 RATE: Final = "rate"  # type of a column: any number that is not whole
 
+# Tables, and the columns by which rows of an answer depend on their rows, as SQL.
+Parts = tuple[tuple[str, str], ...]
+BY_PARTITION: Final[Parts] = (
+    ("partitions", "COALESCE(topic, topic_id), partition"),
+    ("batches", "COALESCE(topic, topic_id), partition"),
+)
+BY_GROUP: Final[Parts] = (("members", "group_id"),)
+
 Tables = Mapping[str, "ir.Table"]
 Answer = Callable[..., "ir.Table"]
 
@@ -70,7 +78,9 @@ class Question(NamedTuple):
     `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
     question's own dimensions. `turns` are options that select another question. `derived` are
     columns of exchanges that the question works out for others, which a condition over exchanges
-    would lose: it belongs to the answer. `severities` has a column and the severity of its values,
+    would lose: it belongs to the answer. `parts` has the columns of tables whose values separate
+    the answer: each of its rows depends on rows with the same values alone, so that some of them
+    can be answered at a time. `severities` has a column and the severity of its values,
     for --fail-on. `summing` makes an overview that precedes the rows.
     """
 
@@ -84,5 +94,6 @@ class Question(NamedTuple):
     dimensions: tuple[Column, ...] = ()
     turns: tuple[Turn, ...] = ()
     derived: tuple[str, ...] = ()
+    parts: Parts = ()
     severities: "tuple[str, Mapping[str, str]] | None" = None
     summing: Summing | None = None

@@ -5,10 +5,10 @@ ones would be expanded hundreds of times (`lag`: 990 scans of 5 tables). So each
 more than once is a separate statement, whose rows are kept.
 """
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.spark.column_pruning import prune
+from kdissect.analysis.engines.statements import Statements, separated
 
 if TYPE_CHECKING:
     from ibis.expr.operations import Node
@@ -17,36 +17,9 @@ if TYPE_CHECKING:
 DIALECT: Final = "spark"
 
 
-class Part(NamedTuple):
-    """A statement whose rows are available to others under a name.
-
-    Other statements read only columns named in `read`, or any if it is None.
-    """
-
-    name: str
-    sql: str
-    read: frozenset[str] | None
-
-
-class Statements(NamedTuple):
-    """The parts, each after those it depends on, and the final statement."""
-
-    parts: tuple[Part, ...]
-    answer: str
-
-
 def statements_of(answer: "Node", prefix: str) -> Statements:
     """The statements; `prefix` is prepended to the names of tables and parts."""
-    tree = compiled(answer).copy()
-    queries = {part.alias: part.this for part in tree.ctes}
-    # The name differs between releases of sqlglot.
-    for name in ("with_", "with"):
-        tree.args.pop(name, None)
-    read = prune(tree, queries)
-    parts = [
-        Part(prefix + name, said(query, prefix), read[name]) for name, query in queries.items()
-    ]
-    return Statements(tuple(parts), said(tree, prefix))
+    return separated(compiled(answer), partial(said, prefix=prefix), prefix)
 
 
 @lru_cache(maxsize=64)

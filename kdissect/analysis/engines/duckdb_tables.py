@@ -1,11 +1,11 @@
 """Parquet files of tables on DuckDB: the engine without a server."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
-from threading import Lock
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.engines.answer_parts import ALL_PARTS, COUNT, condition_of_part, parted
 from kdissect.analysis.engines.chosen_rows import (
     CHOSEN,
     chosen_partitions,
@@ -14,6 +14,7 @@ from kdissect.analysis.engines.chosen_rows import (
     tables_beside,
 )
 from kdissect.analysis.engines.duckdb_sources import scanned, source_of
+from kdissect.analysis.engines.duckdb_statements import keep_separately, sql_of
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
@@ -22,6 +23,7 @@ from kdissect.analysis.engines.ibis_tables import (
     stored,
 )
 from kdissect.analysis.engines.stored_tables import Place, numbered
+from kdissect.analysis.question import Parts
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 PLACE: Final = "place in the answer"
 ANSWER: Final = '"rows of the answer"'
-_COMPILING: Final = Lock()  # Ibis's options are those of the process
+PART: Final = '"rows of a part"'
 
 
 class DuckTables:
@@ -48,8 +50,8 @@ class DuckTables:
     `where` is an SQL condition over the columns of `exchanges`: other exchanges, and their rows
     in other tables, are filtered out. ``all_exchanges`` and so on name the unfiltered tables,
     also in the condition. `settings` are DuckDB's. `limits` are those of its memory: an answer that
-    does not fit into the first one is asked for with the next. Raises KdissectError for an invalid
-    condition, and for files without tables.
+    does not fit into the first one is asked for in parts, if there are any, and with the next one.
+    Raises KdissectError for an invalid condition, and for files without tables.
     """
 
     def __init__(
@@ -88,26 +90,26 @@ class DuckTables:
         """The tables of expressions."""
         return declared_tables()
 
-    def rows(self, answer: "ir.Table") -> "pa.Table":
+    def rows(self, answer: "ir.Table", parts: Parts = ()) -> "pa.Table":
         """The rows of an expression over the tables."""
-        with self._answered(sql_of(answer.op())) as rows:
+        with self._answered(partial(self._keep, answer.op(), parts)) as rows:
             return rows.to_arrow_table()
 
     @contextmanager
     def reader(self, sql: str, size: int) -> "Iterator[pa.RecordBatchReader]":
         """The rows of a statement over the tables (`sql_of`), at most `size` at a time."""
-        with self._answered(sql) as rows:
+        with self._answered(lambda: keep(self.connection, ANSWER, sql)) as rows:
             yield rows.to_arrow_reader(size)
 
     @contextmanager
-    def _answered(self, sql: str) -> "Iterator[duckdb.DuckDBPyRelation]":
-        """The rows of a statement, kept as a table.
+    def _answered(self, keep_rows: Callable[[], None]) -> "Iterator[duckdb.DuckDBPyRelation]":
+        """The rows of an answer, kept as a table.
 
         As a statement the query is parsed, bound and planned once, which takes longer than all the
         rest where tables are small; as a relation it is bound three times.
         """
         try:
-            self._keep(sql)
+            keep_rows()
             try:
                 yield self.connection.sql(f"FROM {ANSWER}")
             finally:
@@ -137,16 +139,47 @@ class DuckTables:
             raise
         return connection
 
-    def _keep(self, sql: str) -> None:
-        """Keep the rows of a statement, with more memory where that does not suffice."""
+    def _keep(self, answer: "Node", parts: Parts) -> None:
+        """Keep the rows of an answer, in parts and with more memory where that does not suffice."""
         try:
-            keep(self.connection, ANSWER, sql)
+            keep(self.connection, ANSWER, sql_of(answer))
+        except engine_failures() as error:
+            if not exceeds_limit(error):
+                raise
+            self._keep_separately(answer, parts)
+
+    def _keep_separately(self, answer: "Node", parts: Parts) -> None:
+        """Keep the rows of an answer by separate statements, for each part if there are any."""
+        try:
+            if parts:
+                self._keep_in_parts(answer, parts)
+            else:
+                keep_separately(self.connection, ANSWER, answer)
         except engine_failures() as error:
             if not exceeds_limit(error) or not self._limits:
                 raise
             self.connection.close()
             self.connection = self._opened.enter_context(self._connected())
-            self._keep(sql)
+            self._keep_separately(answer, parts)
+
+    def _keep_in_parts(self, answer: "Node", parts: Parts) -> None:
+        connection = self.connection
+        there = [(name, columns) for name, columns in parts if name in self._names]
+        part, whole = parted(answer)
+        try:
+            for number in range(COUNT):
+                for name, columns in there:
+                    self._add(connection, name, condition_of_part(columns, number))
+                keep_separately(connection, PART, part.op())
+                kept = f'INSERT INTO "{ALL_PARTS}"' if number else f'CREATE TABLE "{ALL_PARTS}" AS'
+                connection.execute(f"{kept} FROM {PART}")
+                connection.execute(f"DROP TABLE {PART}")
+            connection.execute(f"CREATE TABLE {ANSWER} AS {sql_of(whole.op())}")
+        finally:
+            for table in (PART, f'"{ALL_PARTS}"'):
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+            for name, _ in there:
+                self._add(connection, name)
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
@@ -154,7 +187,8 @@ class DuckTables:
         kind = type(found) if self._has_condition else KdissectError
         return kind(self._paths.with_targets(str(found)))
 
-    def _add(self, connection: "duckdb.DuckDBPyConnection", name: str) -> None:
+    def _add(self, connection: "duckdb.DuckDBPyConnection", name: str, condition: str = "") -> None:
+        """Add a table with the chosen rows, or with those for which a condition holds, too."""
         where = self._where
         source = f"SELECT * FROM {EVERY}{name}"  # noqa: S608  # one of TABLES
         if self._beside:
@@ -164,7 +198,9 @@ class DuckTables:
             source += f" WHERE (\n{where}\n)"
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
-        connection.execute(f"CREATE VIEW {name} AS {source}")
+        if condition:
+            source = f"SELECT * FROM ({source}) WHERE {condition}"  # noqa: S608  # ours
+        connection.execute(f"CREATE OR REPLACE VIEW {name} AS {source}")
 
 
 def add_all(connection: "duckdb.DuckDBPyConnection", name: str, places: Sequence[Place]) -> None:
@@ -227,18 +263,3 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
             what = f"--having {condition!r}"
             raise query_error(what, error, table.column_names) from error
     return table.take(places[PLACE])
-
-
-@lru_cache(maxsize=64)
-def sql_of(answer: "Node") -> str:
-    """An expression compiled to DuckDB's SQL; compiling takes longer than a small table's query."""
-    import ibis
-
-    # Merging nested SELECTs takes half of the compiling, and DuckDB's optimizer does it anyway.
-    settings = ibis.options.sql
-    with _COMPILING:
-        is_fused, settings.fuse_selects = settings.fuse_selects, False
-        try:
-            return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))
-        finally:
-            settings.fuse_selects = is_fused

@@ -277,11 +277,26 @@ def where_something_fails(rows: "ir.Table") -> "ir.Table":
 
 def reached(tables: Tables) -> "ir.Table":
     """Partitions of the exchanges that need the leader, or name it."""
+    exchanges, partitions = tables["exchanges"], tables["partitions"]
+    asked = exchanges.filter(exchanges.api.isin(["Produce", "Fetch", "Metadata"]))
+    partitions = partitions.select(
+        "exchange_id", "partition", "error_code", "error",
+        topic=partitions.topic.coalesce(partitions.topic_id),
+    )  # fmt: skip
+    named = partitions.inner_join(with_access(asked), "exchange_id").mutate(is_named=True)
+    left = left_in_sessions(exchanges, named).select(*named.columns)
+    # Endpoints are joined last: a table of all exchanges with their names is large.
+    return with_ends(tables, named).union(with_ends(tables, left))
+
+
+def with_access(exchanges: "ir.Table") -> "ir.Table":
+    """Exchanges with the kind of access that they are."""
     import ibis
 
-    exchanges = tables["exchanges"]
-    exchanges = exchanges.filter(exchanges.api.isin(["Produce", "Fetch", "Metadata"]))
-    exchanges = exchanges.mutate(
+    return exchanges.select(
+        "exchange_id", "connection_id", "client_id", "outcome", "decode_status", "wait_ns",
+        "request_start", "request_start_ns", "response_start", "response_start_ns",
+        "request_packet", "response_packet",
         exchange_code=exchanges.error_code,
         access=ibis.cases(
             (exchanges.api == "Produce", "produce"),
@@ -289,20 +304,7 @@ def reached(tables: Tables) -> "ir.Table":
             (is_follower(exchanges), "replicate"),
             else_="fetch",
         ),
-    )
-    exchanges = with_ends(tables, exchanges).select(
-        "exchange_id", "connection_id", "access", "client_id", "client_ip", "broker", "outcome",
-        "decode_status", "exchange_code",
-        "wait_ns", "request_start", "request_start_ns", "response_start", "response_start_ns",
-        "request_packet", "response_packet",
     )  # fmt: skip
-    partitions = tables["partitions"]
-    partitions = partitions.select(
-        "exchange_id", "partition", "error_code", "error",
-        topic=partitions.topic.coalesce(partitions.topic_id),
-    )  # fmt: skip
-    named = partitions.inner_join(exchanges, "exchange_id").mutate(is_named=True)
-    return named.union(left_in_sessions(exchanges, named).select(*named.columns))
 
 
 def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
@@ -312,8 +314,7 @@ def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
     """
     import ibis
 
-    is_read = exchanges.access.isin(["fetch", "replicate"])
-    left = exchanges.filter(is_read & is_unanswered(exchanges))
+    left = with_access(exchanges.filter(exchanges.api == "Fetch", is_unanswered(exchanges)))
     places = named.select("connection_id", "topic", "partition").distinct()
     rows = left.inner_join(places, "connection_id")
     unnamed = rows.anti_join(named, ["exchange_id", "topic", "partition"])

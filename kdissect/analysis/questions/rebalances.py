@@ -11,7 +11,7 @@ from kdissect.analysis.group_assignments import holdings
 from kdissect.analysis.group_causes import BLAME, blamed, cause_of, with_late
 from kdissect.analysis.group_events import GROUP, PLACES, REBALANCE, group_events
 from kdissect.analysis.group_members import TURN, WHO, joined_back, participations
-from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.question import BY_GROUP, Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
 if TYPE_CHECKING:
@@ -257,4 +257,5 @@ QUESTION: Final = Question(
         "kdissect rebalances broker.pcap --where \"group_id = 'orders'\"",
         "kdissect rebalances broker.pcap --columns group_id,start,cause,client_id,stopped_ns",
     ),
+    parts=BY_GROUP,
 )

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.produce_attempts import UNANSWERED, chains
-from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.question import BY_PARTITION, Question, Tables
 from kdissect.analysis.shared_columns import CLIENT_IP, PRODUCER_CLIENT, TOPIC_OR_ID
 from kdissect.protocol.error_codes import error_codes
 from kdissect.tables.schemas import BOOL, EXCHANGES, INT32, INT64, TEXT, TIME, Column
@@ -83,4 +83,5 @@ QUESTION: Final = Question(
         "kdissect retries broker.pcap",
         "kdissect retries broker.pcap --format csv --columns client_id,topic,cause,copies",
     ),
+    parts=BY_PARTITION,
 )

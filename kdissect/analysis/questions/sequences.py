@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.produce_attempts import chained
-from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.question import BY_PARTITION, Question, Tables
 from kdissect.analysis.shared_columns import BATCH_RECORDS, PRODUCER_CLIENT, TOPIC_OR_ID
 from kdissect.tables.schemas import INT16, INT32, INT64, TEXT, TIME, Column
 
@@ -96,4 +96,5 @@ QUESTION: Final = Question(
     sequences,
     (),
     ("kdissect sequences broker.pcap",),
+    parts=BY_PARTITION,
 )
