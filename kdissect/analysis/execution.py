@@ -38,12 +38,20 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
     """
     import pyarrow as pa
 
-    answer = expression_of(question.answer, engine, in_short(options))
-    rows = engine.rows(answer, question.parts)
+    given = in_short(options)
+    answer = expression_of(question.answer, engine, given)
+    rows = engine.rows(answer, parts_of(question, given))
     try:
         return rows.cast(schema_of(question, answer.columns))
     except pa.ArrowException as error:
         raise KdissectError(f"{question.name}: {error}") from error
+
+
+def parts_of(question: Question, options: Mapping[str, Any]) -> Parts:
+    """The parts of a question, with options in short names."""
+    defaults = in_short({option.name: option.default for option in question.options})
+    by = (defaults | dict(options)).get("by", ())
+    return question.parts if {*question.parts_by} <= {*by} else ()
 
 
 def in_short(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,8 @@ BY_PARTITION: Final[Parts] = (
     ("partitions", "COALESCE(topic, topic_id), partition"),
     ("batches", "COALESCE(topic, topic_id), partition"),
 )
+BY_TOPIC: Final[Parts] = (("partitions", "COALESCE(topic, topic_id)"),)
+BY_CLIENT: Final[Parts] = (("exchanges", "client_id"),)
 BY_GROUP: Final[Parts] = (("members", "group_id"),)
 
 Tables = Mapping[str, "ir.Table"]
@@ -80,8 +82,9 @@ class Question(NamedTuple):
     columns of exchanges that the question works out for others, which a condition over exchanges
     would lose: it belongs to the answer. `parts` has the columns of tables whose values separate
     the answer: each of its rows depends on rows with the same values alone, so that some of them
-    can be answered at a time. `severities` has a column and the severity of its values,
-    for --fail-on. `summing` makes an overview that precedes the rows.
+    can be answered at a time; where there is a `by`, it has to contain `parts_by`. `severities` has
+    a column and the severity of its values, for --fail-on. `summing` makes an overview that
+    precedes the rows.
     """
 
     name: str
@@ -95,5 +98,6 @@ class Question(NamedTuple):
     turns: tuple[Turn, ...] = ()
     derived: tuple[str, ...] = ()
     parts: Parts = ()
+    parts_by: tuple[str, ...] = ()
     severities: "tuple[str, Mapping[str, str]] | None" = None
     summing: Summing | None = None

@@ -98,3 +98,18 @@ def test_a_part_is_kept_until_its_last_reader_only(tmp_path: Path) -> None:
         )
         left = tables.connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     assert left == [("found",)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clients", "upgrade"])
+@pytest.mark.parametrize("by", [["client_ip"], ["broker"], ["client_id", "connection_id"]])
+def test_clients_that_are_not_told_by_their_id_are_not_parted(
+    name: str,
+    by: list[str],
+    tmp_path: Path,
+    refused: Callable[[], AbstractContextManager[list[str]]],
+) -> None:
+    kdissect.write(Random(SEED).choice(CAPTURES), tmp_path)
+    expected = kdissect.analyse(name, tmp_path, by=by).table
+    with refused():
+        assert kdissect.analyse(name, tmp_path, by=by).table.equals(expected)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.expr.operations import Node
 
-COUNT: Final = 16
+COUNTS: Final = (4, 16)  # parts of an answer: more where these do not fit
 ALL_PARTS: Final = "rows of all parts"
 KEY: Final = "key {} of the order"
 
@@ -51,6 +51,6 @@ def parted(answer: "Node") -> PartedAnswer:
     return PartedAnswer(part, kept.order_by(sorted_by).select(*names))
 
 
-def condition_of_part(columns: str, number: int) -> str:
+def condition_of_part(columns: str, number: int, count: int) -> str:
     """The SQL condition for the rows of a part."""
-    return f"hash({columns}) % {COUNT} = {number}"
+    return f"hash({columns}) % {count} = {number}"

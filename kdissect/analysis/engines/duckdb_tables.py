@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.engines.answer_parts import ALL_PARTS, COUNT, condition_of_part, parted
+from kdissect.analysis.engines.answer_parts import ALL_PARTS, COUNTS, condition_of_part, parted
 from kdissect.analysis.engines.chosen_rows import (
     CHOSEN,
     chosen_partitions,
@@ -150,26 +150,32 @@ class DuckTables:
 
     def _keep_separately(self, answer: "Node", parts: Parts) -> None:
         """Keep the rows of an answer by separate statements, for each part if there are any."""
-        try:
-            if parts:
-                self._keep_in_parts(answer, parts)
+        for count in COUNTS if parts else (1,):
+            try:
+                if count == 1:
+                    keep_separately(self.connection, ANSWER, answer)
+                else:
+                    self._keep_in_parts(answer, parts, count)
+            except engine_failures() as error:
+                if not exceeds_limit(error):
+                    raise
+                failure = error
             else:
-                keep_separately(self.connection, ANSWER, answer)
-        except engine_failures() as error:
-            if not exceeds_limit(error) or not self._limits:
-                raise
-            self.connection.close()
-            self.connection = self._opened.enter_context(self._connected())
-            self._keep_separately(answer, parts)
+                return
+        if not self._limits:
+            raise failure
+        self.connection.close()
+        self.connection = self._opened.enter_context(self._connected())
+        self._keep_separately(answer, parts)
 
-    def _keep_in_parts(self, answer: "Node", parts: Parts) -> None:
+    def _keep_in_parts(self, answer: "Node", parts: Parts, count: int) -> None:
         connection = self.connection
         there = [(name, columns) for name, columns in parts if name in self._names]
         part, whole = parted(answer)
         try:
-            for number in range(COUNT):
+            for number in range(count):
                 for name, columns in there:
-                    self._add(connection, name, condition_of_part(columns, number))
+                    self._add(connection, name, condition_of_part(columns, number, count))
                 keep_separately(connection, PART, part.op())
                 kept = f'INSERT INTO "{ALL_PARTS}"' if number else f'CREATE TABLE "{ALL_PARTS}" AS'
                 connection.execute(f"{kept} FROM {PART}")

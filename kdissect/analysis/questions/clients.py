@@ -21,7 +21,7 @@ from kdissect.analysis.grouping import (
     listed,
     shortly_listed,
 )
-from kdissect.analysis.question import Question, Tables
+from kdissect.analysis.question import BY_CLIENT, Question, Tables
 from kdissect.analysis.shared_columns import FIRST_REQUEST, LAST_REQUEST
 from kdissect.tables.schemas import INT32, INT64, TEXT, Column
 
@@ -185,4 +185,6 @@ QUESTION: Final = Question(
         "kdissect clients broker.pcap --by sasl_user --columns sasl_user,software,role,failed",
         "kdissect clients broker.pcap --columns client_id,client_ip,produces,consumes",
     ),
+    parts=BY_CLIENT,
+    parts_by=CLIENT[:1],
 )

@@ -6,7 +6,7 @@ from kdissect.analysis.consumption import OF_MEMBERS, named
 from kdissect.analysis.dimensions import with_ends
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.grouping import CONSUMING, PRODUCING, listed
-from kdissect.analysis.question import FLAG, Option, Question, Tables
+from kdissect.analysis.question import BY_TOPIC, FLAG, Option, Question, Tables
 from kdissect.analysis.shared_columns import CLIENT_IP, FIRST_REQUEST, LAST_REQUEST
 from kdissect.tables.schemas import INT64, TEXT, Column
 
@@ -117,4 +117,5 @@ QUESTION: Final = Question(
         "kdissect topology broker.pcap --columns source,target,records,bytes --format csv",
         "kdissect topology broker.pcap --replication",
     ),
+    parts=BY_TOPIC,
 )

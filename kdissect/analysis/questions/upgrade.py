@@ -20,7 +20,7 @@ from kdissect.analysis.dimensions import (
 )
 from kdissect.analysis.fingerprints import JAVA, SAID, with_software
 from kdissect.analysis.grouping import is_unanswered, listed
-from kdissect.analysis.question import TEXT, Option, Question, Summing, Tables
+from kdissect.analysis.question import BY_CLIENT, TEXT, Option, Question, Summing, Tables
 from kdissect.analysis.shared_columns import FIRST_REQUEST, LAST_REQUEST
 from kdissect.analysis.upgrade_advice import (
     BASELINE,
@@ -323,6 +323,8 @@ QUESTION: Final = Question(
         "kdissect upgrade broker.pcap --to 4.0 --columns client_id,api,api_version,reason",
         "kdissect upgrade broker.pcap --to 2.8 --by sasl_user",
     ),
+    parts=BY_CLIENT,
+    parts_by=CLIENT[:1],
     severities=("verdict", {BREAKS: "problem", MAY_BREAK: "warning"}),
     summing=Summing(clients_in_all, overview_of, "clients"),
 )
