@@ -65,7 +65,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "live/recorded_sessions.py": "a new file, named by the user, never one that is there",
     "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
-    "analysis/engines/answer_parts.py": "no file: a part of an expression",
+    "analysis/engines/answer_buckets.py": "no file: a part of an expression",
     "sql/spilled_percentiles.py": "no file: parts of a query",
     "api/answers.py": "a temporary directory of its own",
     "cli/completion.py": "no file: text of a script",
@@ -135,6 +135,8 @@ READS_WITH_A_REASON = {
     "tables/spilled_tables.py": "a temporary directory of the pass",
 }
 
+# Functions that take a connection, the name of a table, and a query or statements.
+KEEPING = {"keep", "keep_or_separate", "keep_separately"}
 WRITING = re.compile(r"[bt]?[wax][bt+]{0,2}|r[bt]?\+[bt]?")
 SQL = re.compile(r"\b(SELECT|FROM|WHERE|CREATE\s+(?:TEMP\s+)?(?:VIEW|TABLE)|INSERT|DELETE|UNION)\b")
 # Permitted parts of SQL, by module: names of tables and columns declared in the code, SQL made of
@@ -150,12 +152,12 @@ IN_SQL = {
     },
     "analysis/engines/duckdb_tables.py": {
         "ANSWER", "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
-        "source_of(name, places)", "where", "ALL_PARTS", "PART", "kept",
-        "sql", "sql_of(answer)", "sql_of(whole.op())",  # Ibis compiles it
+        "source_of(name, places)", "where", "BUCKET", "added", "every",
+        "sql", "statements", "whole",  # Ibis compiles them
     },
-    "analysis/engines/duckdb_statements.py": {
-        # Of an expression that Ibis compiled; `table` is a name of its callers.
-        "f'\"{part.name}\"'", "part.sql", "statements.answer", "table",
+    "sql/separate_statements.py": {
+        # A query, and what it consists of, printed by sqlglot; `table` is a name of its callers.
+        "f'\"{part.name}\"'", "part.sql", "sql", "statements", "statements.answer", "table",
     },
     "sql/spilled_percentiles.py": {
         # Parts of a query that Ibis compiled, printed by sqlglot, and names of its own. `table` and
@@ -294,8 +296,7 @@ def in_sql(node: ast.AST) -> Iterator[str]:
                 yield ast.unparse(other)
     elif called(node)[0] == "format" and SQL.search(called(node)[1]):
         yield ast.unparse(node)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "keep":
-        # Of `spilled_percentiles`: a connection, the name of a table, a query.
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KEEPING:
         yield from map(ast.unparse, node.args[1:])
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kdissect.analysis.dimensions import DIMENSIONS, short_name
 from kdissect.analysis.engines.ibis_tables import declared_tables
-from kdissect.analysis.question import RATE, SHARE, Answer, Overview, Parts, Question
+from kdissect.analysis.question import RATE, SHARE, Answer, BucketKeys, Overview, Question
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TEXT
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """An engine that has the tables: DuckDB, Spark.
 
-    One whose memory is limited answers in `parts`, if there are any.
+    One whose memory is limited may work out the answer bucket by bucket.
     """
 
     @property
     def tables(self) -> "Mapping[str, ir.Table]": ...
 
-    def rows(self, answer: "ir.Table", parts: Parts = ()) -> "pa.Table": ...
+    def rows(self, answer: "ir.Table", bucketed_by: BucketKeys = ()) -> "pa.Table": ...
 
 
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
@@ -40,18 +40,18 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
 
     given = in_short(options)
     answer = expression_of(question.answer, engine, given)
-    rows = engine.rows(answer, parts_of(question, given))
+    rows = engine.rows(answer, bucket_keys(question, given))
     try:
         return rows.cast(schema_of(question, answer.columns))
     except pa.ArrowException as error:
         raise KdissectError(f"{question.name}: {error}") from error
 
 
-def parts_of(question: Question, options: Mapping[str, Any]) -> Parts:
-    """The parts of a question, with options in short names."""
+def bucket_keys(question: Question, options: Mapping[str, Any]) -> BucketKeys:
+    """The keys of a question with these options, in short names; () if there are no buckets."""
     defaults = in_short({option.name: option.default for option in question.options})
     by = (defaults | dict(options)).get("by", ())
-    return question.parts if {*question.parts_by} <= {*by} else ()
+    return question.bucketed_by if {*question.bucketed_if_by} <= {*by} else ()
 
 
 def in_short(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,15 +23,14 @@ TEXT: Final = "text"
 SHARE: Final = "share"  # type of a column: 0 to 1
 RATE: Final = "rate"  # type of a column: any number that is not whole
 
-# Tables, and the columns by which rows of an answer depend on their rows, as SQL.
-Parts = tuple[tuple[str, str], ...]
-BY_PARTITION: Final[Parts] = (
-    ("partitions", "COALESCE(topic, topic_id), partition"),
-    ("batches", "COALESCE(topic, topic_id), partition"),
+# Tables, and the columns, as SQL, by whose hash their rows are divided into buckets.
+BucketKeys = tuple[tuple[str, str], ...]
+BY_TOPIC: Final[BucketKeys] = (("partitions", "COALESCE(topic, topic_id)"),)
+BY_PARTITION: Final[BucketKeys] = tuple(
+    (table, "COALESCE(topic, topic_id), partition") for table in ("partitions", "batches")
 )
-BY_TOPIC: Final[Parts] = (("partitions", "COALESCE(topic, topic_id)"),)
-BY_CLIENT: Final[Parts] = (("exchanges", "client_id"),)
-BY_GROUP: Final[Parts] = (("members", "group_id"),)
+BY_CLIENT: Final[BucketKeys] = (("exchanges", "client_id"),)
+BY_GROUP: Final[BucketKeys] = (("members", "group_id"),)
 
 Tables = Mapping[str, "ir.Table"]
 Answer = Callable[..., "ir.Table"]
@@ -80,11 +79,10 @@ class Question(NamedTuple):
     `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
     question's own dimensions. `turns` are options that select another question. `derived` are
     columns of exchanges that the question works out for others, which a condition over exchanges
-    would lose: it belongs to the answer. `parts` has the columns of tables whose values separate
-    the answer: each of its rows depends on rows with the same values alone, so that some of them
-    can be answered at a time; where there is a `by`, it has to contain `parts_by`. `severities` has
-    a column and the severity of its values, for --fail-on. `summing` makes an overview that
-    precedes the rows.
+    would lose: it belongs to the answer. `bucketed_by` are columns of tables on whose equal values
+    each row of the answer depends alone, so that the answer can be worked out bucket by bucket; a
+    question with `by`: if that contains `bucketed_if_by`. `severities` has a column and the
+    severity of its values, for --fail-on. `summing` makes an overview that precedes the rows.
     """
 
     name: str
@@ -97,7 +95,7 @@ class Question(NamedTuple):
     dimensions: tuple[Column, ...] = ()
     turns: tuple[Turn, ...] = ()
     derived: tuple[str, ...] = ()
-    parts: Parts = ()
-    parts_by: tuple[str, ...] = ()
+    bucketed_by: BucketKeys = ()
+    bucketed_if_by: tuple[str, ...] = ()
     severities: "tuple[str, Mapping[str, str]] | None" = None
     summing: Summing | None = None

@@ -18,7 +18,7 @@ from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
-from kdissect.sql.spilled_percentiles import keep
+from kdissect.sql.separate_statements import keep_or_separate
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES, TIME
 from kdissect.text.human import TEXT_LENGTH, cut
@@ -83,7 +83,7 @@ def _keep_answer(connection: "DuckDBPyConnection", name: str, shared: SharedAnsw
     False: the engine cannot keep it, so each asks the question itself.
     """
     try:
-        keep(connection, table_of(name), shared.answer)
+        keep_or_separate(connection, table_of(name), shared.answer)
     except engine_failures():
         return False
     return True
@@ -119,7 +119,7 @@ def _keep_all(
     select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours
     try:
         whole = over.whole(name) if over else whole_query(name)
-        keep(connection, f"every_{name}", whole)
+        keep_or_separate(connection, f"every_{name}", whole)
         first = _rows(connection, f"{select} LIMIT {ROWS + 1}", is_shortened=True)
         found.rows[name] = list(first)
     except engine_failures():

@@ -15,7 +15,7 @@ from kdissect.analysis.engines.chosen_rows import (
     chosen_rows,
     tables_beside,
 )
-from kdissect.analysis.engines.duckdb_statements import sql_of
+from kdissect.analysis.engines.duckdb_tables import sql_of
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
@@ -25,9 +25,8 @@ from kdissect.analysis.engines.ibis_tables import (
     stored,
     tap_columns,
 )
-from kdissect.analysis.engines.statements import Statements
 from kdissect.analysis.engines.stored_tables import Place, numbered
-from kdissect.analysis.question import Parts
+from kdissect.analysis.question import BucketKeys
 from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
@@ -36,6 +35,7 @@ from kdissect.spark.sessions import clear_errors, failures, first_line
 from kdissect.spark.single_task import evaluation_of, fits, largest_in, rows_by_task
 from kdissect.spark.statements import statements_of
 from kdissect.sql.conditions import check_condition
+from kdissect.sql.separate_statements import Statements
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES, TIME, Column
 
@@ -114,7 +114,7 @@ class SparkTables:
         while self._views:
             self.session.catalog.dropTempView(self._views.pop())
 
-    def rows(self, answer: "ir.Table", _parts: Parts = ()) -> "pa.Table":
+    def rows(self, answer: "ir.Table", _bucketed_by: BucketKeys = ()) -> "pa.Table":
         """Rows of an expression over the tables."""
         with configured(self.session, READING), clear_errors("Spark"):
             if self._is_small:

@@ -8,7 +8,7 @@ more than once is a separate statement, whose rows are kept.
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.engines.statements import Statements, separated
+from kdissect.sql.separate_statements import Statements, separated
 
 if TYPE_CHECKING:
     from ibis.expr.operations import Node

@@ -6,8 +6,7 @@ import pytest
 
 import kdissect
 from kdissect.analysis.catalogue import QUESTIONS
-from kdissect.analysis.engines.duckdb_statements import sql_of
-from kdissect.analysis.engines.duckdb_tables import DuckTables
+from kdissect.analysis.engines.duckdb_tables import DuckTables, sql_of
 from kdissect.analysis.engines.ibis_tables import EVERY, OF_EXCHANGES
 from kdissect.analysis.engines.stored_tables import directory_place
 from kdissect.errors import KdissectError

@@ -16,9 +16,9 @@ from ibis.backends.sql.compilers.duckdb import DuckDBCompiler
 from ibis.common.exceptions import OperationNotDefinedError
 
 from kdissect.analysis.catalogue import QUESTIONS
-from kdissect.analysis.engines.column_pruning import prune
 from kdissect.analysis.engines.duckdb_tables import DuckTables
 from kdissect.analysis.engines.stored_tables import directory_place
+from kdissect.sql.column_pruning import prune
 from tests.seeds import SEED
 from tests.spark.conftest import Tables
 

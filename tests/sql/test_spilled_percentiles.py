@@ -13,9 +13,9 @@ import kdissect
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines import duckdb_tables
 from kdissect.analysis.engines.stored_tables import directory_place
-from kdissect.rules import executor
 from kdissect.rules.compiled_sql import columns_needed, names
 from kdissect.rules.executor import gather
+from kdissect.sql import separate_statements
 from kdissect.sql.memory_limits import first_limits
 from kdissect.sql.spilled_percentiles import Steps, in_steps, keep, keep_in_steps
 from tests.seeds import SEED
@@ -121,7 +121,8 @@ def test_every_question_has_the_same_answer_in_steps(
     expected = {name: kdissect.analyse(name, tmp_path).table for name in QUESTIONS}
     made: list[Steps | None] = []
 
-    monkeypatch.setattr(duckdb_tables, "keep", partial(keep_at_once, made))
+    for module in (duckdb_tables, separate_statements):
+        monkeypatch.setattr(module, "keep", partial(keep_at_once, made))
     for name in QUESTIONS:
         assert kdissect.analyse(name, tmp_path).table.equals(expected[name]), name
     assert sum(steps is not None for steps in made) >= 4
@@ -135,7 +136,7 @@ def test_every_evidence_has_the_same_rows_in_steps(
     expected = gather(tmp_path, columns_needed(), names())
     made: list[Steps | None] = []
 
-    monkeypatch.setattr(executor, "keep", partial(keep_at_once, made))
+    monkeypatch.setattr(separate_statements, "keep", partial(keep_at_once, made))
     assert gather(tmp_path, columns_needed(), names()) == expected
     assert sum(steps is not None for steps in made) >= 3
 

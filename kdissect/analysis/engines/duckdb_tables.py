@@ -2,10 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.engines.answer_parts import ALL_PARTS, COUNTS, condition_of_part, parted
+from kdissect.analysis.engines.answer_buckets import (
+    ALL_BUCKETS,
+    COUNTS,
+    bucketed,
+    condition_of_bucket,
+)
 from kdissect.analysis.engines.chosen_rows import (
     CHOSEN,
     chosen_partitions,
@@ -14,7 +20,6 @@ from kdissect.analysis.engines.chosen_rows import (
     tables_beside,
 )
 from kdissect.analysis.engines.duckdb_sources import scanned, source_of
-from kdissect.analysis.engines.duckdb_statements import keep_separately, sql_of
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
@@ -23,12 +28,13 @@ from kdissect.analysis.engines.ibis_tables import (
     stored,
 )
 from kdissect.analysis.engines.stored_tables import Place, numbered
-from kdissect.analysis.question import Parts
+from kdissect.analysis.question import BucketKeys
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, exceeds_limit, query_error
 from kdissect.sql.files import PlainPaths
+from kdissect.sql.separate_statements import keep_or_separate, keep_separately, separated_text
 from kdissect.sql.spilled_percentiles import keep
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
@@ -41,7 +47,8 @@ if TYPE_CHECKING:
 
 PLACE: Final = "place in the answer"
 ANSWER: Final = '"rows of the answer"'
-PART: Final = '"rows of a part"'
+BUCKET: Final = '"rows of a bucket"'
+_COMPILING: Final = Lock()  # Ibis's options are those of the process
 
 
 class DuckTables:
@@ -50,7 +57,7 @@ class DuckTables:
     `where` is an SQL condition over the columns of `exchanges`: other exchanges, and their rows
     in other tables, are filtered out. ``all_exchanges`` and so on name the unfiltered tables,
     also in the condition. `settings` are DuckDB's. `limits` are those of its memory: an answer that
-    does not fit into the first one is asked for in parts, if there are any, and with the next one.
+    does not fit into the first one is asked for in other ways, then with the next one.
     Raises KdissectError for an invalid condition, and for files without tables.
     """
 
@@ -90,9 +97,9 @@ class DuckTables:
         """The tables of expressions."""
         return declared_tables()
 
-    def rows(self, answer: "ir.Table", parts: Parts = ()) -> "pa.Table":
+    def rows(self, answer: "ir.Table", bucketed_by: BucketKeys = ()) -> "pa.Table":
         """The rows of an expression over the tables."""
-        with self._answered(partial(self._keep, answer.op(), parts)) as rows:
+        with self._answered(partial(self._keep, answer.op(), bucketed_by)) as rows:
             return rows.to_arrow_table()
 
     @contextmanager
@@ -139,50 +146,44 @@ class DuckTables:
             raise
         return connection
 
-    def _keep(self, answer: "Node", parts: Parts) -> None:
-        """Keep the rows of an answer, in parts and with more memory where that does not suffice."""
-        try:
-            keep(self.connection, ANSWER, sql_of(answer))
-        except engine_failures() as error:
-            if not exceeds_limit(error):
-                raise
-            self._keep_separately(answer, parts)
-
-    def _keep_separately(self, answer: "Node", parts: Parts) -> None:
-        """Keep the rows of an answer by separate statements, for each part if there are any."""
-        for count in COUNTS if parts else (1,):
-            try:
-                if count == 1:
-                    keep_separately(self.connection, ANSWER, answer)
+    def _keep(self, answer: "Node", bucketed_by: BucketKeys) -> None:
+        """Keep the rows of an answer, in the first way that memory suffices for."""
+        sql = sql_of(answer)
+        ways: list[Callable[[], None]] = [lambda: keep_or_separate(self.connection, ANSWER, sql)]
+        if bucketed_by:
+            buckets = partial(self._keep_by_buckets, answer, bucketed_by)
+            ways = [lambda: keep(self.connection, ANSWER, sql)]
+            ways += [partial(buckets, count) for count in COUNTS]
+        while True:
+            for way in ways:
+                try:
+                    way()
+                except engine_failures() as error:
+                    if not exceeds_limit(error) or (way is ways[-1] and not self._limits):
+                        raise
                 else:
-                    self._keep_in_parts(answer, parts, count)
-            except engine_failures() as error:
-                if not exceeds_limit(error):
-                    raise
-                failure = error
-            else:
-                return
-        if not self._limits:
-            raise failure
-        self.connection.close()
-        self.connection = self._opened.enter_context(self._connected())
-        self._keep_separately(answer, parts)
+                    return
+            self.connection.close()
+            self.connection = self._opened.enter_context(self._connected())
+            ways = ways[1:] or ways
 
-    def _keep_in_parts(self, answer: "Node", parts: Parts, count: int) -> None:
+    def _keep_by_buckets(self, answer: "Node", bucketed_by: BucketKeys, count: int) -> None:
+        """Keep the rows of an answer, those of one bucket after those of another."""
         connection = self.connection
-        there = [(name, columns) for name, columns in parts if name in self._names]
-        part, whole = parted(answer)
+        there = [(name, columns) for name, columns in bucketed_by if name in self._names]
+        bucket, whole = (sql_of(one.op()) for one in bucketed(answer))
+        statements, every = separated_text(bucket), f'"{ALL_BUCKETS}"'
         try:
             for number in range(count):
                 for name, columns in there:
-                    self._add(connection, name, condition_of_part(columns, number, count))
-                keep_separately(connection, PART, part.op())
-                kept = f'INSERT INTO "{ALL_PARTS}"' if number else f'CREATE TABLE "{ALL_PARTS}" AS'
-                connection.execute(f"{kept} FROM {PART}")
-                connection.execute(f"DROP TABLE {PART}")
-            connection.execute(f"CREATE TABLE {ANSWER} AS {sql_of(whole.op())}")
+                    self._add(connection, name, condition_of_bucket(columns, number, count))
+                keep_separately(connection, BUCKET, statements)
+                added = f"INSERT INTO {every}" if number else f"CREATE TABLE {every} AS"
+                connection.execute(f"{added} FROM {BUCKET}")
+                connection.execute(f"DROP TABLE {BUCKET}")
+            connection.execute(f"CREATE TABLE {ANSWER} AS {whole}")
         finally:
-            for table in (PART, f'"{ALL_PARTS}"'):
+            for table in (BUCKET, every):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             for name, _ in there:
                 self._add(connection, name)
@@ -269,3 +270,18 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
             what = f"--having {condition!r}"
             raise query_error(what, error, table.column_names) from error
     return table.take(places[PLACE])
+
+
+@lru_cache(maxsize=64)
+def sql_of(answer: "Node") -> str:
+    """An expression compiled to DuckDB's SQL; compiling takes longer than a small table's query."""
+    import ibis
+
+    # Merging nested SELECTs takes half of the compiling, and DuckDB's optimizer does it anyway.
+    settings = ibis.options.sql
+    with _COMPILING:
+        is_fused, settings.fuse_selects = settings.fuse_selects, False
+        try:
+            return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))
+        finally:
+            settings.fuse_selects = is_fused

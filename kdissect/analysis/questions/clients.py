@@ -185,6 +185,6 @@ QUESTION: Final = Question(
         "kdissect clients broker.pcap --by sasl_user --columns sasl_user,software,role,failed",
         "kdissect clients broker.pcap --columns client_id,client_ip,produces,consumes",
     ),
-    parts=BY_CLIENT,
-    parts_by=CLIENT[:1],
+    bucketed_by=BY_CLIENT,
+    bucketed_if_by=CLIENT[:1],
 )

@@ -257,5 +257,5 @@ QUESTION: Final = Question(
         "kdissect rebalances broker.pcap --where \"group_id = 'orders'\"",
         "kdissect rebalances broker.pcap --columns group_id,start,cause,client_id,stopped_ns",
     ),
-    parts=BY_GROUP,
+    bucketed_by=BY_GROUP,
 )

@@ -83,5 +83,5 @@ QUESTION: Final = Question(
         "kdissect retries broker.pcap",
         "kdissect retries broker.pcap --format csv --columns client_id,topic,cause,copies",
     ),
-    parts=BY_PARTITION,
+    bucketed_by=BY_PARTITION,
 )

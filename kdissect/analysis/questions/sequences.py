@@ -96,5 +96,5 @@ QUESTION: Final = Question(
     sequences,
     (),
     ("kdissect sequences broker.pcap",),
-    parts=BY_PARTITION,
+    bucketed_by=BY_PARTITION,
 )

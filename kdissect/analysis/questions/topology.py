@@ -117,5 +117,5 @@ QUESTION: Final = Question(
         "kdissect topology broker.pcap --columns source,target,records,bytes --format csv",
         "kdissect topology broker.pcap --replication",
     ),
-    parts=BY_TOPIC,
+    bucketed_by=BY_TOPIC,
 )

@@ -323,8 +323,8 @@ QUESTION: Final = Question(
         "kdissect upgrade broker.pcap --to 4.0 --columns client_id,api,api_version,reason",
         "kdissect upgrade broker.pcap --to 2.8 --by sasl_user",
     ),
-    parts=BY_CLIENT,
-    parts_by=CLIENT[:1],
+    bucketed_by=BY_CLIENT,
+    bucketed_if_by=CLIENT[:1],
     severities=("verdict", {BREAKS: "problem", MAY_BREAK: "warning"}),
     summing=Summing(clients_in_all, overview_of, "clients"),
 )
