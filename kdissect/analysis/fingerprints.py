@@ -10,7 +10,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.analysis.brokers import is_peer
+from kdissect.analysis.brokers import PEER, by_name
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -89,12 +89,22 @@ PEER_APIS: Final = (
 
 
 def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
-    """Exchanges with `software`, `software_version`, `confidence`, `evidence` and `is_broker`.
+    """Exchanges with `software`, `software_version`, `confidence`, `evidence` and `is_broker`."""
+    import ibis
+
+    connections = tables["connections"]
+    ends = connections.select("connection_id", address=connections.client_ip)
+    rows = exchanges.left_join(ends, "connection_id").drop("connection_id_right")
+    rows = rows.mutate(who=who(rows.client_id, rows.address)).drop("address")
+    joined = rows.left_join(software_of_clients(tables), "who").drop("who", "who_right")
+    return joined.mutate(is_broker=ibis._.is_broker.coalesce(False))
+
+
+def software_of_clients(tables: Tables) -> "ir.Table":
+    """For each client by `who`: `software`, its version, `confidence`, `evidence`, `is_broker`.
 
     A client is a client id at an address; its fingerprint is taken from all its exchanges.
     """
-    import ibis
-
     calls = client_calls(tables)
     speakers = calls.group_by("who").aggregate(
         client_key=calls.client_key.max(),
@@ -104,30 +114,37 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
         client_software_version=calls.client_software_version.max(),
     )
     speakers = speakers.mutate(fingerprint=fingerprint_number(speakers))
-    known = speakers.select("who", "is_broker", **identity(speakers))
-    own = calls.select("connection_id", "client_key", "who").distinct()
-    identified = own.left_join(known, "who").drop("who", "who_right")
-    keyed = exchanges.mutate(client_key=exchanges.client_id.coalesce(""))
-    joined = keyed.left_join(identified, ["connection_id", "client_key"])
-    dropped = ["client_key", "connection_id_right", "client_key_right"]
-    return joined.drop(*dropped).mutate(is_broker=ibis._.is_broker.coalesce(False))
+    return speakers.select("who", "is_broker", **identity(speakers))
 
 
 def client_calls(tables: Tables) -> "ir.Table":
-    """API calls of each client per connection: a row for each API and version."""
+    """API calls of each client: a row for each API and version, and for each as a replica."""
     exchanges, connections = tables["all_exchanges"], tables["connections"]
     sent = exchanges.select(
-        "connection_id",
-        "api",
-        client_key=exchanges.client_id.coalesce(""),
-        is_peer=is_peer(exchanges),
-        call=exchanges.api + " " + exchanges.api_version.cast("string"),
-    ).distinct()
+        "connection_id", "api", "api_version", "client_id",
+        is_replica=exchanges.replica_id.notnull(),
+    )  # fmt: skip
     ends = connections.select(
         "connection_id", "client_ip", "client_software_name", "client_software_version"
     )
     joined = sent.left_join(ends, "connection_id").drop("connection_id_right")
-    return joined.mutate(who=joined.client_key + "@" + joined.client_ip.coalesce(""))
+    # Few rows are left before expressions of texts are evaluated.
+    calls = joined.group_by(["client_id", "client_ip", "api", "api_version", "is_replica"])
+    rows = calls.aggregate(
+        client_software_name=joined.client_software_name.max(),
+        client_software_version=joined.client_software_version.max(),
+    )
+    return rows.mutate(
+        client_key=rows.client_id.coalesce(""),
+        call=rows.api + " " + rows.api_version.cast("string"),
+        is_peer=rows.is_replica | by_name(rows, PEER),
+        who=who(rows.client_id, rows.client_ip),
+    )
+
+
+def who(client: "ir.StringColumn", client_ip: "ir.StringColumn") -> "ir.StringColumn":
+    """A client by its id and address."""
+    return client.coalesce("") + "@" + client_ip.coalesce("")
 
 
 def identity(speakers: "ir.Table") -> "dict[str, ir.Value]":

@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +15,9 @@ from kdissect.cli.program import ANSWERED, code_of
 from kdissect.cli.progress import Progress
 from kdissect.cli.repeated_options import reading_options
 from kdissect.cli.terminal import pager_option
+
+if TYPE_CHECKING:
+    from kdissect.rules.finding import Finding
 
 FEW: Final = "few"
 ALL: Final = "all"
@@ -77,7 +80,8 @@ def command(
     from kdissect.pipeline import Options
     from kdissect.rules.engine import few
 
-    interrupted = ANSWERED
+    code, interruption = ANSWERED, ""
+    found: list[Finding] = []
     with Progress(progress) as shown_progress, SummaryPage(shown != NONE) as page:
         reading = Options(
             **settings, tables=tables_of(shown != NONE), progress=shown_progress.report, jobs=jobs
@@ -86,21 +90,23 @@ def command(
         try:
             page.add_all(run)
         except KeyboardInterrupt as ending:
-            interrupted = code_of_ending(ending)
+            code, interruption = code_of_ending(ending), "this is what had been read"
         summary = page.summary(asdict(run.balance))
         del run  # the engine needs the room
-        found = page.findings(summary, shown == ALL) if shown != NONE else []
+        try:
+            found = page.findings(summary, shown == ALL) if shown != NONE else []
+        except KeyboardInterrupt as ending:
+            code, interruption = code_of_ending(ending), "the findings are missing"
     chosen = few(found) if shown == FEW else found
     from kdissect.cli.summary_page import Asked, print_json, print_page
 
-    is_interrupted = interrupted != ANSWERED
     asked = Asked(files, reading_options(), top, is_full or shown == ALL)
     if format_ == "json":
-        print_json(summary, found, is_interrupted, sys.stdout, asked)
+        print_json(summary, found, bool(interruption), sys.stdout, asked)
     else:
-        print_page(summary, asked, is_interrupted, chosen, len(found) - len(chosen))
-    if is_interrupted:
-        return interrupted
+        print_page(summary, asked, interruption, chosen, len(found) - len(chosen))
+    if interruption:
+        return code
     if not summary.totals.exchanges:
         explain_empty(NO_EXCHANGES, summary.balance)
     return code_of(fail_on, options.conditions_of(one.severity for one in found))

@@ -57,15 +57,18 @@ def print_json(
 def print_page(
     summary: Summary,
     asked: Asked,
-    is_interrupted: bool = False,
+    interruption: str = "",
     findings: Sequence[Finding] = (),
     left_out: int = 0,
 ) -> None:
-    """Print the page on stdout: the findings, then the tables; a screen of it, or all."""
+    """Print the page on stdout: the findings, then the tables; a screen of it, or all.
+
+    `interruption` says what is missing.
+    """
     page_width = width()
     head = _folded(_title(summary, asked.files), page_width)
-    if is_interrupted:
-        head.append(styled("interrupted: this is what had been read", "bold"))
+    if interruption:
+        head.append(styled(f"interrupted: {interruption}", "bold"))
     rest = _folded(_heading(summary), page_width)
     rest += _full(summary, asked, page_width) if asked.is_full else _short(summary, page_width)
     paragraphs = [finding_lines(one, asked.files, asked.options, page_width) for one in findings]

@@ -8,12 +8,13 @@ creates on first use and removes with the connection.
 
 import secrets
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import NO_MORE_MEMORY
-from kdissect.sql.failures import engine_failures, lacks_memory
+from kdissect.sql.failures import engine_failures, interruptible, lacks_memory
 from kdissect.sql.files import quoted
 from kdissect.sql.memory_limits import memory_limit
 
@@ -32,7 +33,16 @@ SETTINGS: Final[Settings] = {
 }
 
 
+@contextmanager
 def locked_connection(
+    files: Iterable[str] = (), settings: Mapping[str, str] | None = None
+) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """A connection (`connected`) until the end of `with`, whose queries Ctrl-C ends."""
+    with interruptible(), connected(files, settings) as connection:
+        yield connection
+
+
+def connected(
     files: Iterable[str] = (), settings: Mapping[str, str] | None = None
 ) -> "duckdb.DuckDBPyConnection":
     """A connection to an in-memory database, in UTC, that can read these local files.

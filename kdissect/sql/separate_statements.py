@@ -4,7 +4,9 @@ Spark computes a WITH clause at each use. DuckDB computes it once, and executes 
 read it at the same time, with the memory of all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.sql.column_pruning import prune
@@ -15,19 +17,21 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 DUCKDB: Final = "duckdb"
+GROUPED: Final = "grouped rows {}"
 
 
 class Part(NamedTuple):
     """A statement whose rows are available to others under a name.
 
     Other statements read only columns named in `read`, or any if it is None. Those after this one
-    read none of the parts in `finished`.
+    read none of the parts in `finished`. `tables` are what it reads, itself or by other parts.
     """
 
     name: str
     sql: str
     read: frozenset[str] | None
     finished: tuple[str, ...] = ()
+    tables: frozenset[str] = frozenset()
 
 
 class Statements(NamedTuple):
@@ -35,6 +39,17 @@ class Statements(NamedTuple):
 
     parts: tuple[Part, ...]
     answer: str
+
+    def split(self, varying: Collection[str]) -> "tuple[tuple[Part, ...], Statements]":
+        """The parts that read none of the tables, and the statements without these parts."""
+        steady = tuple(part for part in self.parts if not part.tables & {*varying})
+        names = {part.name for part in steady}
+        others = [
+            part._replace(finished=tuple(one for one in part.finished if one not in names))
+            for part in self.parts
+            if part.name not in names
+        ]
+        return steady, Statements(tuple(others), self.answer)
 
 
 def keep_or_separate(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
@@ -55,25 +70,33 @@ def keep_or_separate(connection: "DuckDBPyConnection", table: str, sql: str) -> 
 
 def keep_separately(connection: "DuckDBPyConnection", table: str, statements: Statements) -> None:
     """Keep the rows of the last statement as a table. Raises what DuckDB raises."""
+    with kept_parts(connection, statements.parts):
+        keep(connection, table, statements.answer)
+
+
+@contextmanager
+def kept_parts(connection: "DuckDBPyConnection", parts: Sequence[Part]) -> Iterator[None]:
+    """A context in which the rows of parts are kept. Raises what DuckDB raises."""
     kept = []
     try:
-        for part in statements.parts:
+        for part in parts:
             kept.append(part.name)
             keep(connection, f'"{part.name}"', part.sql)
             for name in part.finished:
                 connection.execute(f'DROP TABLE "{name}"')
                 kept.remove(name)
-        keep(connection, table, statements.answer)
+        yield
     finally:
         for name in kept:
             connection.execute(f'DROP TABLE IF EXISTS "{name}"')
 
 
 def separated_text(sql: str) -> Statements:
-    """The statements of a query for DuckDB."""
+    """The statements of a query for DuckDB, with one for each subquery that groups rows, too."""
     import sqlglot
 
-    return separated(sqlglot.parse_one(sql, read=DUCKDB), lambda query: str(query.sql(DUCKDB)))
+    tree = sqlglot.parse_one(sql, read=DUCKDB)
+    return separated(name_grouped(tree), lambda query: str(query.sql(DUCKDB)))
 
 
 def separated(query: Any, text: Callable[[Any], str], prefix: str = "") -> Statements:
@@ -82,19 +105,76 @@ def separated(query: Any, text: Callable[[Any], str], prefix: str = "") -> State
     `text` is the SQL of a statement, in which it may change names in place.
     """
     tree = query.copy()
+    queries = without_clauses(tree)
+    read = prune(tree, queries)
+    finished = finished_parts(tree, queries)
+    tables = tables_read(queries)
+    parts = [
+        Part(
+            prefix + name,
+            text(query),
+            read[name],
+            tuple(prefix + one for one in finished[name]),
+            tables[name],
+        )
+        for name, query in queries.items()
+    ]
+    return Statements(tuple(parts), text(tree))
+
+
+def without_clauses(tree: Any) -> dict[str, Any]:
+    """Remove the WITH clauses from a query, and return their queries by name."""
     queries = {part.alias: part.this for part in tree.ctes}
     # The name differs between releases of sqlglot.
     for name in ("with_", "with"):
         tree.args.pop(name, None)
-    read = prune(tree, queries)
-    finished = finished_parts(tree, queries)
-    parts = [
-        Part(
-            prefix + name, text(query), read[name], tuple(prefix + one for one in finished[name])
-        )
-        for name, query in queries.items()
-    ]  # fmt: skip
-    return Statements(tuple(parts), text(tree))
+    return queries
+
+
+def name_grouped(tree: Any) -> Any:
+    """Make each subquery in a FROM or JOIN that groups rows a WITH clause, and return the query."""
+    from sqlglot import exp
+
+    named: dict[str, Any] = {}
+    aliases = map(GROUPED.format, count(1))
+    queries = without_clauses(tree)
+    for name, query in [*queries.items(), (None, tree)]:
+        subqueries = [one for one in query.find_all(exp.Subquery) if is_grouped(one)]
+        for subquery in reversed(subqueries):  # the inner ones first
+            alias = next(aliases)
+            identifier = exp.to_identifier(alias, quoted=True)
+            subquery.replace(exp.Table(this=identifier, alias=subquery.args.get("alias")))
+            named[alias] = subquery.this.pop()
+        if name is not None:
+            named[name] = query
+    for name, query in named.items():
+        tree = tree.with_(exp.to_identifier(name, quoted=True), query, copy=False)
+    return tree
+
+
+def is_grouped(subquery: Any) -> bool:
+    """Return whether a subquery groups rows, and no expression contains it."""
+    from sqlglot import exp
+
+    inner = subquery.this
+    if not isinstance(inner, exp.Select):
+        return False
+    above, parts = subquery.parent, (exp.From, exp.Join, exp.Query, exp.CTE, exp.With)
+    while isinstance(above, parts):
+        above = above.parent
+    return above is None and bool(inner.args.get("group") or inner.args.get("distinct"))
+
+
+def tables_read(queries: dict[str, Any]) -> dict[str, frozenset[str]]:
+    """For each query: the tables that it reads, itself or by those before it."""
+    from sqlglot import exp
+
+    read: dict[str, frozenset[str]] = {}
+    for name, query in queries.items():
+        names = {table.name for table in query.find_all(exp.Table)}
+        inner = frozenset[str]().union(*(read.get(one, frozenset((one,))) for one in names))
+        read[name] = inner
+    return read
 
 
 def finished_parts(tree: Any, queries: dict[str, Any]) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 That query is refused here as DuckDB refuses it; what follows is executed as it is.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import kdissect
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines import duckdb_tables
+from kdissect.analysis.engines.answer_buckets import COUNTS
 from kdissect.sql import separate_statements
 from kdissect.sql.spilled_percentiles import keep
 from tests.seeds import SEED
@@ -26,7 +28,7 @@ CONDITIONS = (
     "partition % 2 = 0",
     "topic like '%e%' or exchange_id in (select exchange_id from all_exchanges where api_key > 3)",
 )
-
+WHOLE = "the whole statement"
 
 Refusing = Callable[[], AbstractContextManager[list[str]]]
 
@@ -81,6 +83,31 @@ def test_buckets_of_several_places_are_those_of_all(tmp_path: Path, refused: Ref
         with refused() as times:
             assert kdissect.analyse(name, places).table.equals(expected), name
         assert times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["topology", "clients", "upgrade"])
+def test_what_is_known_of_all_clients_is_queried_once(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = Counter[str]()
+
+    def refuse_whole(connection: duckdb.DuckDBPyConnection, table: str, sql: str) -> None:
+        if not executed:
+            executed[WHOLE] += 1
+            raise duckdb.OutOfMemoryException("failed to pin block of size 256.0 KiB")
+        executed[sql] += 1
+        keep(connection, table, sql)
+
+    kdissect.write(Random(SEED).choice(CAPTURES), tmp_path)
+    with monkeypatch.context() as patched:
+        for module in (duckdb_tables, separate_statements):
+            patched.setattr(module, "keep", refuse_whole)
+        found = kdissect.analyse(name, tmp_path).table
+    assert found.equals(kdissect.analyse(name, tmp_path).table)
+    assert {*executed.values()} == {1, COUNTS[0]}
+    defining = [times for sql, times in executed.items() if """'|' AS "spoken\"""" in sql]
+    assert {*defining} == {1}
 
 
 @pytest.mark.slow

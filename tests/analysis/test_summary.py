@@ -193,7 +193,7 @@ def test_groups_give_each_value_with_its_rows() -> None:
 def test_the_page_of_nothing_and_of_everything_can_be_printed(capsys: Any) -> None:
     print_page(summarise([]), Asked(["empty.pcap"], is_full=True))
     asked = Asked(["\x1b[31m.pcap"], top=1, is_full=True)
-    print_page(summarise(BATCHES, {"packets": 10}), asked, is_interrupted=True)
+    print_page(summarise(BATCHES, {"packets": 10}), asked, "this is what had been read")
     page = capsys.readouterr().out
     assert "\x1b" not in page
     assert "\\e[31m.pcap" in page

@@ -29,7 +29,7 @@ def test_subqueries_used_more_than_once_are_separate_statements() -> None:
     most = slow.group_by("api").agg(most=slow.latency_ns.max())
     answer = slow.join(most, "api").select("exchange_id", "most")
     parts, last = statements_of(answer.op(), "p_")
-    ((name, sql, read, _),) = parts
+    ((name, sql, read, _, _),) = parts
     assert sql.endswith("FROM `p_exchanges` AS `t0` WHERE `t0`.`latency_ns` > 5")
     assert read is not None
     assert {"exchange_id", "api", "latency_ns"} <= read

@@ -67,6 +67,45 @@ def test_rows_are_kept_until_their_last_reader(name: str) -> None:
     assert len(finished) == len({*finished})
 
 
+NESTED = """
+WITH t AS (SELECT i % 10 AS k, i FROM range(100) AS r(i))
+SELECT a.k, a.s, b.n, (SELECT MAX(m) FROM (SELECT MIN(i) AS m FROM t GROUP BY k)) AS m
+FROM (SELECT k, SUM(x) AS s FROM (SELECT DISTINCT k, i % 7 AS x FROM t) AS d GROUP BY 1) AS a
+JOIN (SELECT k, COUNT(*) AS n FROM u GROUP BY k) AS b ON a.k = b.k
+LEFT JOIN (SELECT k AS plain FROM t WHERE i < 3) AS c ON c.plain = a.k
+ORDER BY a.k
+"""
+
+
+def test_subqueries_that_group_rows_are_statements() -> None:
+    parts, answer = separated_text(NESTED)
+    assert [part.name for part in parts] == ["t", *[f"grouped rows {at}" for at in (1, 2, 3)]]
+    grouped = [part.sql for part in parts[1:]]
+    assert ["DISTINCT" in one for one in grouped] == [True, False, False]
+    # Inside an expression, which may depend on its row, and without groups they stay.
+    assert "GROUP BY" in answer
+    assert answer.count("SELECT") == 4
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE u AS SELECT i % 4 AS k FROM range(50) AS r(i)")
+        expected = connection.execute(NESTED).fetchall()
+        separate_statements.keep_separately(connection, "found", separated_text(NESTED))
+        assert connection.execute("FROM found").fetchall() == expected
+    assert len(expected) == 4
+
+
+def test_parts_that_read_none_of_the_tables_are_told_from_others() -> None:
+    def split(*varying: str) -> tuple[list[str], list[str]]:
+        steady, others = separated_text(NESTED).split(varying)
+        assert not {one for part in others.parts for one in part.finished} & {
+            part.name for part in steady
+        }
+        return [part.name for part in steady], [part.name for part in others.parts]
+
+    names = ["t", *[f"grouped rows {at}" for at in (1, 2, 3)]]
+    assert split("u") == ([*names[:2], names[3]], [names[2]])
+    assert split() == (names, [])
+
+
 @pytest.mark.slow
 def test_every_evidence_has_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kdissect.write(CAPTURE, tmp_path, tables=list(columns_needed()))

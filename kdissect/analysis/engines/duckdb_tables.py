@@ -31,10 +31,15 @@ from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.analysis.question import BucketKeys
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
-from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, exceeds_limit, query_error
+from kdissect.sql.connections import connected, locked_connection
+from kdissect.sql.failures import engine_failures, exceeds_limit, interruptible, query_error
 from kdissect.sql.files import PlainPaths
-from kdissect.sql.separate_statements import keep_or_separate, keep_separately, separated_text
+from kdissect.sql.separate_statements import (
+    keep_or_separate,
+    keep_separately,
+    kept_parts,
+    separated_text,
+)
 from kdissect.sql.spilled_percentiles import keep
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
@@ -116,11 +121,12 @@ class DuckTables:
         rest where tables are small; as a relation it is bound three times.
         """
         try:
-            keep_rows()
-            try:
-                yield self.connection.sql(f"FROM {ANSWER}")
-            finally:
-                self.connection.execute(f"DROP TABLE {ANSWER}")
+            with interruptible():
+                keep_rows()
+                try:
+                    yield self.connection.sql(f"FROM {ANSWER}")
+                finally:
+                    self.connection.execute(f"DROP TABLE {ANSWER}")
         except engine_failures() as error:
             # For damaged files, and for a condition, which is only applied here.
             raise self._query_error(error) from error
@@ -129,7 +135,7 @@ class DuckTables:
         """A connection that has the tables, with the next limit."""
         limit = {"memory_limit": self._limits.pop(0)} if self._limits else {}
         files = local_files(self._names, self._plain)
-        connection = locked_connection(files, self._settings | limit)
+        connection = connected(files, self._settings | limit)
         try:
             for name in self._names:
                 add_all(connection, name, self._plain)
@@ -172,15 +178,17 @@ class DuckTables:
         connection = self.connection
         there = [(name, columns) for name, columns in bucketed_by if name in self._names]
         bucket, whole = (sql_of(one.op()) for one in bucketed(answer))
-        statements, every = separated_text(bucket), f'"{ALL_BUCKETS}"'
+        every = f'"{ALL_BUCKETS}"'
+        steady, statements = separated_text(bucket).split([name for name, _ in there])
         try:
-            for number in range(count):
-                for name, columns in there:
-                    self._add(connection, name, condition_of_bucket(columns, number, count))
-                keep_separately(connection, BUCKET, statements)
-                added = f"INSERT INTO {every}" if number else f"CREATE TABLE {every} AS"
-                connection.execute(f"{added} FROM {BUCKET}")
-                connection.execute(f"DROP TABLE {BUCKET}")
+            with kept_parts(connection, steady):
+                for number in range(count):
+                    for name, columns in there:
+                        self._add(connection, name, condition_of_bucket(columns, number, count))
+                    keep_separately(connection, BUCKET, statements)
+                    added = f"INSERT INTO {every}" if number else f"CREATE TABLE {every} AS"
+                    connection.execute(f"{added} FROM {BUCKET}")
+                    connection.execute(f"DROP TABLE {BUCKET}")
             connection.execute(f"CREATE TABLE {ANSWER} AS {whole}")
         finally:
             for table in (BUCKET, every):

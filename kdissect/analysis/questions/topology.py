@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.consumption import OF_MEMBERS, named
 from kdissect.analysis.dimensions import with_ends
-from kdissect.analysis.fingerprints import with_software
+from kdissect.analysis.fingerprints import software_of_clients, who
 from kdissect.analysis.grouping import CONSUMING, PRODUCING, listed
 from kdissect.analysis.question import BY_TOPIC, FLAG, Option, Question, Tables
 from kdissect.analysis.shared_columns import CLIENT_IP, FIRST_REQUEST, LAST_REQUEST
@@ -38,21 +38,9 @@ def topology(tables: Tables, replication: bool = False) -> "ir.Table":
     """A row for each client and topic, by topic, producers first."""
     import ibis
 
-    rows = edges(tables)
+    found = edges(tables)
     if not replication:
-        rows = rows.filter(rows.direction != "replicates")
-    keys = ["direction", "topic", "client", "client_ip", "user"]
-    found = rows.group_by(keys).aggregate(
-        software=listed(rows.software),
-        groups=listed(rows.groups),
-        partitions=rows.partition.nunique(),
-        exchanges=rows.exchange_id.nunique(),
-        records=rows.record_count.sum(),
-        bytes=rows.record_bytes.sum(),
-        failed=(rows.error_code != 0).sum().coalesce(0),
-        first_time=rows.request_start.min(),
-        last_time=rows.request_start.max(),
-    )
+        found = found.filter(found.direction != "replicates")
     is_produced = found.direction == "produces"
     client = found.client.coalesce("?")
     found = found.rename(client_id="client", sasl_user="user").mutate(
@@ -65,44 +53,55 @@ def topology(tables: Tables, replication: bool = False) -> "ir.Table":
 
 
 def edges(tables: Tables) -> "ir.Table":
-    """The topic-partitions of produce and fetch exchanges, with client and direction."""
+    """The edges of the graph, with the software and the groups of their clients."""
     import ibis
 
-    exchanges = tables["exchanges"]
-    groups = groups_of(tables)
-    moved = exchanges.filter(exchanges.api.isin((*PRODUCING, *CONSUMING)))
-    identified = with_software(tables, with_ends(tables, moved))
-    rows = identified.select(
-        "exchange_id", "api", "connection_id", "client_ip", "user", "software", "is_broker",
-        "request_start", client=identified.client_id,
-    )  # fmt: skip
-    rows = rows.mutate(
-        direction=ibis.cases(
-            (rows.api.isin(PRODUCING), "produces"),
-            (rows.is_broker, "replicates"),
-            else_="consumes",
-        ),
-        who=who(rows.client, rows.client_ip),
+    rows = moved(tables)
+    counted = rows.group_by(["is_produced", "topic", "client", "client_ip", "user"]).aggregate(
+        partitions=rows.partition.nunique(),
+        exchanges=rows.exchange_id.nunique(),
+        records=rows.record_count.sum(),
+        bytes=rows.record_bytes.sum(),
+        failed=(rows.error_code != 0).sum().coalesce(0),
+        first_time=rows.request_start.min(),
+        last_time=rows.request_start.max(),
     )
-    rows = rows.left_join(groups, "who").drop("who_right")
-    rows = rows.mutate(groups=(rows.direction == "consumes").ifelse(rows.groups, None))
+    # What is known of a client is joined last: as columns of all rows it would take most memory.
+    counted = counted.mutate(who=who(counted.client, counted.client_ip))
+    software = software_of_clients(tables).select("who", "software", "is_broker")
+    known = counted.left_join(software, "who").drop("who_right")
+    known = known.left_join(groups_of_clients(tables), "who").drop("who", "who_right")
+    direction = ibis.cases(
+        (known.is_produced, "produces"),
+        (known.is_broker.coalesce(False), "replicates"),
+        else_="consumes",
+    )
+    known = known.mutate(direction=direction)
+    return known.mutate(groups=(known.direction == "consumes").ifelse(known.groups, None))
+
+
+def moved(tables: Tables) -> "ir.Table":
+    """The topic-partitions of produce and fetch exchanges, with the client."""
+    exchanges = tables["exchanges"]
+    asked = exchanges.filter(exchanges.api.isin((*PRODUCING, *CONSUMING)))
+    placed = with_ends(tables, asked)
+    sent = placed.select(
+        "exchange_id", "client_ip", "user", "request_start",
+        client=placed.client_id,
+        is_produced=placed.api.isin(PRODUCING),
+    )  # fmt: skip
     partitions = named(tables["partitions"]).select(
         "exchange_id", "topic", "partition", "record_count", "record_bytes", "error_code"
     )
-    return rows.inner_join(partitions, "exchange_id")
+    return sent.inner_join(partitions, "exchange_id")
 
 
-def groups_of(tables: Tables) -> "ir.Table":
+def groups_of_clients(tables: Tables) -> "ir.Table":
     """The groups of a client, from any of its connections."""
     exchanges = tables["all_exchanges"]
     exchanges = with_ends(tables, exchanges.filter(exchanges.api.isin(OF_MEMBERS)))
     named = exchanges.mutate(who=who(exchanges.client_id, exchanges.client_ip))
     return named.group_by("who").aggregate(groups=listed(named.group_id))
-
-
-def who(client: "ir.StringColumn", client_ip: "ir.StringColumn") -> "ir.StringColumn":
-    """A client by its id and address."""
-    return client.coalesce("") + "@" + client_ip.coalesce("")
 
 
 QUESTION: Final = Question(
