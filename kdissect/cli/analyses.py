@@ -48,6 +48,7 @@ ROLLUPS: Final = click.option(
     help="Use the rollups of a dataset: percentiles with error bounds, for long ranges. "
     "Docs: rollups.md.",
 )
+ROWS_AT_A_TIME: Final = 10_000
 ROLLED: Final = "latency"  # the question that rollups support
 
 
@@ -122,10 +123,10 @@ def command_of(name: str) -> click.Command:
                 **asked,
             )
             table = chosen(answer, columns, keys)
-            shown_table = readable(table) if format_ == "table" else table
             shown.clear()
             extra = write_overview(answer, format_, file)
-            write_rows(shown_table.slice(0, limit), format_, file, columns is not None, extra)
+            rows, view = table.slice(0, limit), readable if format_ == "table" else None
+            write_rows(rows, format_, file, columns is not None, extra, view)
         if not table.num_rows and answer.balance is not None:
             given = (having, "--having") if having and not where else (where, "--where")
             explain_empty(f"nothing for {name}", asdict(answer.balance), *given)
@@ -173,12 +174,18 @@ def write_rows(
     file: IO[bytes],
     are_chosen: bool,
     extra: Mapping[str, Any] | None = None,
+    view: "Callable[[pa.RecordBatch], pa.RecordBatch] | None" = None,
 ) -> None:
-    """Write the rows of an answer; a terminal shows all columns when they were selected."""
+    """Write the rows of an answer; a terminal shows all columns when they were selected.
+
+    `view` makes of them what is shown.
+    """
     names = table.column_names if are_chosen else None
     writer = make_writer(format_, file, names, table.schema, extra)
-    for batch in table.to_batches():
-        writer.write(batch)
+    # Few at a time, whose values are Python objects; a file of Parquet has a row group for each.
+    size = None if format_ == "parquet" else ROWS_AT_A_TIME
+    for batch in table.to_batches(max_chunksize=size):
+        writer.write(view(batch) if view else batch)
     writer.close()
 
 
@@ -214,13 +221,13 @@ def in_full(name: str, names: Collection[str]) -> str:
     return name if name in names or column_name(name) not in names else column_name(name)
 
 
-def readable(table: "pa.Table") -> "pa.Table":
-    """The table for display: durations with their unit, shares in percent, rates shortened."""
+def readable(rows: "pa.RecordBatch") -> "pa.RecordBatch":
+    """The rows for display: durations with their unit, shares in percent, rates shortened."""
     import pyarrow as pa
 
     shown = {}
-    for field in table.schema:
-        values = table[field.name].to_pylist()
+    for field in rows.schema:
+        values = rows[field.name].to_pylist()
         metadata = field.metadata or {}
         if metadata.get(b"unit") == b"ns":
             texts = [None if value is None else human.duration(value) for value in values]
@@ -230,8 +237,8 @@ def readable(table: "pa.Table") -> "pa.Table":
             texts = [None if value is None else written.format(value) for value in values]
             shown[field.name] = pa.array(texts, pa.string())
         else:
-            shown[field.name] = table[field.name]
-    return pa.table(shown)
+            shown[field.name] = rows[field.name]
+    return pa.record_batch(shown)
 
 
 def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

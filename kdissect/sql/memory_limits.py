@@ -11,7 +11,7 @@ from kdissect.errors import InvalidArgument
 MEMORY_LIMIT: Final = "500MB"
 # An analysis starts with less, so that the whole process stays below MEMORY_LIMIT. Where something
 # cannot be spilled, it is asked again with MEMORY_LIMIT.
-FIRST_LIMIT: Final = "250MB"
+FIRST_LIMIT: Final = "200MB"
 MEMORY_VARIABLE: Final = "KDISSECT_DUCKDB_MEMORY"
 MEMORY: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})? ?[KMGT]i?B", re.ASCII | re.IGNORECASE)
 

@@ -17,6 +17,8 @@ from kdissect.tables.spool import sync
 ROW_GROUP_ROWS: Final = 262_144
 # Bytes of one, for rows with long texts: three copies of them exist while it is written.
 ROW_GROUP_SIZE: Final = 64 << 20
+# Bytes of the row groups that fill at the same time: of all tables in a directory.
+DIRECTORY_SIZE: Final = 64 << 20
 # Ids, times and offsets grow from row to row: half the size and half the time of dictionaries.
 DELTA: Final = "DELTA_BINARY_PACKED"
 # Differences compress little: zstd makes files 4 % smaller and takes a fifth longer.
@@ -81,12 +83,12 @@ class ParquetFile:
         self.waiting_size += batch.nbytes
         self.rows += batch.num_rows
         if self.waiting_size >= self.group_size or self.waiting_rows >= ROW_GROUP_ROWS:
-            self._flush()
+            self.flush()
 
     def finish(self) -> None:
         """Write the remaining rows: afterwards only the final name is missing."""
         try:
-            self._flush()
+            self.flush()
             self.writer.close()
             self.sink.close()
             if self.is_synced:
@@ -109,7 +111,8 @@ class ParquetFile:
             self.sink.close()
         self.temporary.unlink(missing_ok=True)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the waiting rows as a row group."""
         if not self.waiting:
             return
         table = pa.Table.from_batches(self.waiting, self.schema).unify_dictionaries()
@@ -169,6 +172,8 @@ class ParquetDirectory:
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         """Add a batch to the file of `table`."""
         self.files[table].write(batch)
+        if sum(file.waiting_size for file in self.files.values()) > DIRECTORY_SIZE:
+            max(self.files.values(), key=lambda file: file.waiting_size).flush()
 
     def __enter__(self) -> "ParquetDirectory":
         return self

@@ -1,9 +1,11 @@
 """Parquet files appear whole and together, or not at all."""
 
 import resource
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +16,7 @@ from kdissect.tables import writers
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.writers import ParquetDirectory
+from tests.seeds import SEED
 from tests.tables.test_rows import CAPTURES, EXPECTED, MADE, START
 
 SCHEMAS = {name: arrow_schema(table) for name, table in TABLES.items()}
@@ -79,6 +82,27 @@ def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     metadata = pq.ParquetFile(tmp_path / "errors.parquet").metadata
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [4, 4, 3]
     assert output.files["errors"].rows == 11
+
+
+def test_row_groups_of_all_tables_are_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, written = Random(SEED), Counter[str]()
+    batches = {name: batch_of(name) for name in TABLES}
+    limit = 20 * max(batch.nbytes for batch in batches.values())
+    monkeypatch.setattr(writers, "DIRECTORY_SIZE", limit)
+    drawn = source.choices([*TABLES], [source.random() ** 3 for _ in TABLES], k=500)
+    with ParquetDirectory(tmp_path, SCHEMAS) as output:
+        for name in drawn:
+            output.write(name, batches[name])
+            written[name] += batches[name].num_rows
+            waiting = [batch for file in output.files.values() for batch in file.waiting]
+            assert sum(batch.nbytes for batch in waiting) <= limit
+    metadata = {name: pq.ParquetFile(tmp_path / f"{name}.parquet").metadata for name in TABLES}
+    assert {name: found.num_rows for name, found in metadata.items() if found.num_rows} == written
+    # The largest is written, so each row group but the last ones frees a share of the limit.
+    most = sum(batches[name].nbytes for name in drawn) * len(TABLES) / limit + len(TABLES)
+    assert sum(found.num_row_groups for found in metadata.values()) <= most
 
 
 def test_batches_with_other_dictionaries_are_one_column(tmp_path: Path) -> None:
