@@ -174,7 +174,7 @@ class DeltaTables:
                 description=f"A row is {table.row}.",
                 configuration=settings_of(table),
                 storage_options=self.options,
-                commit_properties=of_run(run),
+                commit_properties=of_creation(run),
             )
         self.sync(name, 0, 0)
 
@@ -252,13 +252,22 @@ def done_by(table: "DeltaTable", application: str = APPLICATION) -> int:
     return table.transaction_version(application) or 0
 
 
-def of_run(run: int, application: str = APPLICATION) -> "CommitProperties":
+def of_run(run: int, application: str = APPLICATION, retries: int = ATTEMPTS) -> "CommitProperties":
     """Properties of the commit of a run."""
     delta = deltalake()
     made: CommitProperties = delta.CommitProperties(
-        max_commit_retries=ATTEMPTS, app_transactions=[delta.Transaction(application, run)]
+        max_commit_retries=retries, app_transactions=[delta.Transaction(application, run)]
     )
     return made
+
+
+def of_creation(run: int) -> "CommitProperties":
+    """Properties of the commit that creates a table.
+
+    It is not retried: a retry would be version 1 of a table that another process has just created,
+    without a check for conflicts.
+    """
+    return of_run(run, retries=0)
 
 
 def deltalake() -> Any:

@@ -23,7 +23,7 @@ from kdissect.dataset.delta_tables import (
     committed,
     conflicts,
     done_by,
-    of_run,
+    of_creation,
     told,
 )
 from kdissect.dataset.run_history import History, history_of
@@ -148,7 +148,7 @@ class RunsTable:
                 description="What each run changed in the dataset, and which runs are done.",
                 configuration={BOUNDED: "run"},
                 storage_options=self.tables.options,
-                commit_properties=of_run(run),
+                commit_properties=of_creation(run),
             )
         self.tables.sync(RUNS, 0, 0)
 
