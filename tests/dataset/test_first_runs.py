@@ -53,6 +53,6 @@ def test_one_decides(_: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("_", range(ROUNDS))
 def test_a_table_that_all_complete_is_created_once(_: int, tmp_path: Path) -> None:
     name = next(iter(TABLES))
-    raised = at_once(lambda number: DeltaTables(str(tmp_path)).commit(name, 1, (), ()))
+    raised = at_once(lambda _: DeltaTables(str(tmp_path)).commit(name, 1, (), ()))
     assert raised == [None] * WRITERS
     assert DeltaTables(str(tmp_path)).snapshot(name).version == 0
