@@ -12,7 +12,8 @@ from kdissect.analysis.engines.live_tables import asked_again, noticing
 from kdissect.api.answers import places_of
 from kdissect.capture.files import Source
 from kdissect.errors import InvalidArgument, not_among
-from kdissect.sql.failures import engine_failures, interruptible, query_error
+from kdissect.sql.failures import engine_failures, query_error
+from kdissect.sql.interruption import interruptible
 from kdissect.sql.queries import shortened, tables_of
 from kdissect.tables.schemas import TABLES
 
@@ -34,8 +35,10 @@ class Queryable:
         if missing := [name for name in asked if name not in self.names]:
             raise InvalidArgument(not_among(f"table {missing[0]} was not made", self.names))
         try:
-            with interruptible():
-                found = self._tables.connection.sql(text).to_arrow_table()
+            connection = self._tables.connection
+            found = interruptible(
+                lambda: connection.sql(text).to_arrow_table(), connection.interrupt
+            )
         except engine_failures() as error:
             columns = dict.fromkeys(one for name in asked for one in columns_of(TABLES[name]))
             raise query_error(f"query {shortened(text)!r}", error, columns) from error

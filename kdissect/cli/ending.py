@@ -11,7 +11,6 @@ NUMBERS: Final = tuple(
     number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
 )
 INTERRUPTED: Final = 130
-_RECEIVED: Final[list[int]] = []  # signals that ended the command
 KILLED: Final = 128  # base of a shell's exit code for a killed program; the signal is added
 
 
@@ -24,13 +23,8 @@ class Terminated(KeyboardInterrupt):
 
 
 def code_of_ending(ending: BaseException) -> int:
-    """Exit code of a command that was interrupted.
-
-    An engine may have raised another exception in place of Terminated.
-    """
-    if isinstance(ending, Terminated):
-        return ending.code
-    return KILLED + _RECEIVED[0] if _RECEIVED else INTERRUPTED
+    """Exit code of a command that was interrupted."""
+    return ending.code if isinstance(ending, Terminated) else INTERRUPTED
 
 
 @contextmanager
@@ -39,7 +33,6 @@ def ended_by_signals() -> Iterator[None]:
 
     Signals that are ignored, as by nohup, stay so. Only the main thread can handle signals.
     """
-    _RECEIVED.clear()
     numbers: list[int] = []
     if threading.current_thread() is threading.main_thread():
         numbers = [one for one in NUMBERS if signal.getsignal(one) is signal.SIG_DFL]
@@ -55,5 +48,4 @@ def ended_by_signals() -> Iterator[None]:
 def terminate(number: int, _: FrameType | None) -> NoReturn:
     """End by Terminated (a signal handler)."""
     signal.signal(number, signal.SIG_DFL)
-    _RECEIVED.append(number)
     raise Terminated(number)

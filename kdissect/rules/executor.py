@@ -18,6 +18,7 @@ from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
+from kdissect.sql.interruption import interruptible
 from kdissect.sql.separate_statements import keep_or_separate
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES, TIME
@@ -64,10 +65,15 @@ def answers(
                     select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
                     connection.execute(f"CREATE VIEW {table} AS {select}")
                 over: dict[str, SharedAnswer] = {}
+                end = connection.interrupt
                 for name, shared in _shared(left).items():
-                    if _keep_answer(connection, name, shared):
+                    if interruptible(partial(_keep_answer, connection, name, shared), end):
                         over |= dict.fromkeys(shared.cuts, shared)
-                left = [one for one in left if not _ask(connection, one, over.get(one), found)]
+                asked = {
+                    one: interruptible(partial(_ask, connection, one, over.get(one), found), end)
+                    for one in left
+                }
+                left = [one for one, is_answered in asked.items() if not is_answered]
         yield found
 
 
@@ -99,7 +105,8 @@ def _ask(
     if _keep_all(connection, name, over, found):
         return True
     try:
-        found.rows[name] = list(_rows(connection, query(name), is_shortened=True))
+        # Not by a cursor, whose query `interrupt` would not end.
+        found.rows[name] = list(_fetched(connection.execute(query(name)), is_shortened=True))
     except engine_failures() as error:
         found.failures[name] = reason_of(error)
         return not lacks_memory(error)
@@ -120,8 +127,8 @@ def _keep_all(
     try:
         whole = over.whole(name) if over else whole_query(name)
         keep_or_separate(connection, f"every_{name}", whole)
-        first = _rows(connection, f"{select} LIMIT {ROWS + 1}", is_shortened=True)
-        found.rows[name] = list(first)
+        first = connection.execute(f"{select} LIMIT {ROWS + 1}")
+        found.rows[name] = list(_fetched(first, is_shortened=True))
     except engine_failures():
         return False
     found.failures.pop(name, None)
@@ -138,12 +145,13 @@ def gather(
         return found.rows, found.failures
 
 
-def _rows(
-    connection: "DuckDBPyConnection", sql: str, is_shortened: bool = False
-) -> Iterator[dict[str, Any]]:
-    """The rows of an answer, with texts from the wire as they are or cut."""
-    cursor = connection.cursor()
-    cursor.execute(sql)
+def _rows(connection: "DuckDBPyConnection", sql: str) -> Iterator[dict[str, Any]]:
+    """The rows of a kept answer; others may be read at the same time."""
+    return _fetched(connection.cursor().execute(sql))
+
+
+def _fetched(cursor: "DuckDBPyConnection", is_shortened: bool = False) -> Iterator[dict[str, Any]]:
+    """The rows of a query, with texts from the wire as they are or cut."""
     titles = [column[0] for column in cursor.description or ()]
     while rows := cursor.fetchmany(FETCHED_ROWS):
         for row in rows:

@@ -29,6 +29,7 @@ from kdissect.spark.task_runners import on_spark
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, reason_of
+from kdissect.sql.interruption import interruptible
 from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
     with locked_connection() as connection:
         connection.register("rollup", rows)
         try:
-            return connection.sql(query).to_arrow_table()
+            return interruptible(
+                lambda: connection.sql(query).to_arrow_table(), connection.interrupt
+            )
         except engine_failures() as error:
             raise KdissectError(f"--where {asked.where!r}: {reason_of(error)}") from error
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import NO_MORE_MEMORY
-from kdissect.sql.failures import engine_failures, interruptible, lacks_memory
+from kdissect.sql.failures import engine_failures, lacks_memory
 from kdissect.sql.files import quoted
+from kdissect.sql.interruption import short_queries
 from kdissect.sql.memory_limits import memory_limit
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ SETTINGS: Final[Settings] = {
 def locked_connection(
     files: Iterable[str] = (), settings: Mapping[str, str] | None = None
 ) -> "Iterator[duckdb.DuckDBPyConnection]":
-    """A connection (`connected`) until the end of `with`, whose queries Ctrl-C ends."""
-    with interruptible(), connected(files, settings) as connection:
+    """A connection (`connected`) until the end of `with`, for `interruptible` and short queries."""
+    with short_queries(), connected(files, settings) as connection:
         yield connection
 
 

@@ -6,8 +6,7 @@ object is the message.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Final
 
 from kdissect.errors import NO_MORE_MEMORY, InvalidArgument, KdissectError
@@ -17,7 +16,6 @@ from kdissect.text.suggestions import known_words
 NO_COLUMN: Final = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
 # The system refuses memory that DuckDB's own limit allows.
 REFUSED: Final = re.compile("allocation failure|bad allocation|bad_alloc", re.IGNORECASE)
-INTERRUPTED: Final = "Query interrupted"
 NO_MEMBER: Final = re.compile(r'does not have a column named "([^"]*)"')
 
 
@@ -26,20 +24,6 @@ def engine_failures() -> tuple[type[Exception], ...]:
     import duckdb
 
     return duckdb.Error, UnicodeDecodeError
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """A context in which Ctrl-C ends a query with KeyboardInterrupt.
-
-    DuckDB calls the handler of a signal, and replaces what that raises by a RuntimeError.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if str(error) != INTERRUPTED:
-            raise
-        raise KeyboardInterrupt from error
 
 
 def lacks_memory(failure: Exception) -> bool:

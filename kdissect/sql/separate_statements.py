@@ -1,7 +1,8 @@
 """A query as several statements: one for each WITH clause, and the last one.
 
-Spark computes a WITH clause at each use. DuckDB computes it once, and executes all queries that
-read it at the same time, with the memory of all.
+For DuckDB there is one for each subquery that groups rows, too. Spark computes a WITH clause at
+each use. DuckDB computes it once, and executes all queries that read it at the same time, with the
+memory of all.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -92,11 +93,11 @@ def kept_parts(connection: "DuckDBPyConnection", parts: Sequence[Part]) -> Itera
 
 
 def separated_text(sql: str) -> Statements:
-    """The statements of a query for DuckDB, with one for each subquery that groups rows, too."""
+    """The statements of a query for DuckDB."""
     import sqlglot
 
     tree = sqlglot.parse_one(sql, read=DUCKDB)
-    return separated(name_grouped(tree), lambda query: str(query.sql(DUCKDB)))
+    return _separated(tree, with_grouped(tree, clauses_of(tree)), lambda one: str(one.sql(DUCKDB)))
 
 
 def separated(query: Any, text: Callable[[Any], str], prefix: str = "") -> Statements:
@@ -105,7 +106,12 @@ def separated(query: Any, text: Callable[[Any], str], prefix: str = "") -> State
     `text` is the SQL of a statement, in which it may change names in place.
     """
     tree = query.copy()
-    queries = without_clauses(tree)
+    return _separated(tree, clauses_of(tree), text, prefix)
+
+
+def _separated(
+    tree: Any, queries: dict[str, Any], text: Callable[[Any], str], prefix: str = ""
+) -> Statements:
     read = prune(tree, queries)
     finished = finished_parts(tree, queries)
     tables = tables_read(queries)
@@ -122,22 +128,24 @@ def separated(query: Any, text: Callable[[Any], str], prefix: str = "") -> State
     return Statements(tuple(parts), text(tree))
 
 
-def without_clauses(tree: Any) -> dict[str, Any]:
+def clauses_of(tree: Any) -> dict[str, Any]:
     """Remove the WITH clauses from a query, and return their queries by name."""
-    queries = {part.alias: part.this for part in tree.ctes}
+    queries = {part.alias: part.this.pop() for part in tree.ctes}
     # The name differs between releases of sqlglot.
     for name in ("with_", "with"):
         tree.args.pop(name, None)
     return queries
 
 
-def name_grouped(tree: Any) -> Any:
-    """Make each subquery in a FROM or JOIN that groups rows a WITH clause, and return the query."""
+def with_grouped(tree: Any, queries: dict[str, Any]) -> dict[str, Any]:
+    """The queries, and before each the subqueries that it selects from and that group rows.
+
+    They are replaced by names, in these queries and in the last one, `tree`.
+    """
     from sqlglot import exp
 
     named: dict[str, Any] = {}
     aliases = map(GROUPED.format, count(1))
-    queries = without_clauses(tree)
     for name, query in [*queries.items(), (None, tree)]:
         subqueries = [one for one in query.find_all(exp.Subquery) if is_grouped(one)]
         for subquery in reversed(subqueries):  # the inner ones first
@@ -147,9 +155,7 @@ def name_grouped(tree: Any) -> Any:
             named[alias] = subquery.this.pop()
         if name is not None:
             named[name] = query
-    for name, query in named.items():
-        tree = tree.with_(exp.to_identifier(name, quoted=True), query, copy=False)
-    return tree
+    return named
 
 
 def is_grouped(subquery: Any) -> bool:
@@ -159,7 +165,7 @@ def is_grouped(subquery: Any) -> bool:
     inner = subquery.this
     if not isinstance(inner, exp.Select):
         return False
-    above, parts = subquery.parent, (exp.From, exp.Join, exp.Query, exp.CTE, exp.With)
+    above, parts = subquery.parent, (exp.From, exp.Join, exp.Query)
     while isinstance(above, parts):
         above = above.parent
     return above is None and bool(inner.args.get("group") or inner.args.get("distinct"))

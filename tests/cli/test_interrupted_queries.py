@@ -1,75 +1,126 @@
-"""Signals while DuckDB works: the exit codes of signals, no traceback, and no file is left.
+"""Signals while DuckDB works end a command soon: their exit codes, no traceback, no file left.
 
-DuckDB calls the handler of a signal when it comes to it, which can take minutes. It drops what the
-handler raises, and raises a RuntimeError. The real query is replaced by one that does that at once.
+Joins of everything with everything, during which DuckDB itself does not look for signals.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import pytest
 
-from kdissect.sql.failures import interruptible
+from kdissect.sql.interruption import interruptible, short_queries
+from tests.seeds import SEED
 
-CAPTURE: Final = Path(__file__).parents[2] / "captures" / "incident-leader-stopped-4.3.1.pcapng"
-WITH_SIGNALS: Final = """
-import os, signal, sys
-from kdissect.analysis.engines import duckdb_tables
+CAPTURE: Final = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
+EVERY: Final = "SUM(hash(a.exchange_id, b.exchange_id, c.exchange_id, d.exchange_id) % 7)"
+JOIN: Final = "{0} a, {0} b, {0} c, {0} d"  # of 331 rows: 12 000 000 000
+SLOW: Final = f"(SELECT {EVERY} FROM {JOIN.format('all_exchanges')}) > 0"  # noqa: S608  # ours
+QUERY: Final = f"SELECT {EVERY} FROM {JOIN.format('exchanges')}"  # noqa: S608  # ours
+# A condition of --having knows the rows of the answer only.
+NUMBERS: Final = "(VALUES " + ", ".join(f"({n})" for n in range(300)) + ") {0}(n)"
+OF_NUMBERS: Final = ", ".join(NUMBERS.format(name) for name in "abcd")
+HAVING: Final = f"(SELECT SUM(hash(a.n, b.n, c.n, d.n) % 7) FROM {OF_NUMBERS}) > 0"  # noqa: S608
+COMMANDS: Final = {
+    "an analysis": ["-m", "kdissect", "latency", str(CAPTURE), "--where", SLOW],
+    "buckets": ["-m", "kdissect", "clients", str(CAPTURE), "--where", SLOW],
+    "a comparison": ["-m", "kdissect", "compare", str(CAPTURE), "--at", "+2s", "--where", SLOW],
+    "rows of an answer": ["-m", "kdissect", "latency", str(CAPTURE), "--having", HAVING],
+    "SQL": ["-m", "kdissect", "sql", str(CAPTURE), QUERY],
+}
+FINDINGS: Final = f"""
+import sys
 from kdissect.rules import executor
 from kdissect.tables.spilled_tables import KeptTables
-number = int(sys.argv.pop(1))
-signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
-def interrupted(connection, *_):
-    try:
-        connection.execute("CREATE TABLE begun AS SELECT 1")
-        os.kill(os.getpid(), number)
-        connection.execute("SELECT 1")
-    except BaseException:
-        pass
-    raise RuntimeError("Query interrupted")
-duckdb_tables.keep = duckdb_tables.keep_or_separate = executor.keep_or_separate = interrupted
-KeptTables.is_large = True  # for findings by DuckDB
+KeptTables.is_large = True  # so that DuckDB finds them
+executor.whole_query = lambda _: {QUERY!r}
 from kdissect.cli import main
 sys.exit(main())
 """
-COMMANDS: Final = {
-    "an analysis": ["latency", str(CAPTURE)],
-    "buckets": ["clients", str(CAPTURE)],
-    "a comparison": ["compare", str(CAPTURE), "--at", "+2s"],
-    "findings": [str(CAPTURE), "--findings", "all"],
-    "findings in JSON": [str(CAPTURE), "--findings", "all", "--format", "json"],
-}
+COMMANDS["findings"] = ["-c", FINDINGS, str(CAPTURE), "--findings", "all"]
 
 
-@pytest.mark.sweep(4)
+def cpu_s(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads CPU times in /proc")
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("what", COMMANDS)
 def test_a_signal_ends_a_query(what: str, number: int, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITH_SIGNALS, str(int(number)), *COMMANDS[what]],
+    with subprocess.Popen(
+        [sys.executable, *COMMANDS[what]],
         env=os.environ | {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    assert done.returncode == 128 + number, done.stderr
-    assert "Traceback" not in done.stderr
+        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in
+                            (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
+    ) as process:  # fmt: skip
+        try:
+            # It takes less to start and to read the capture; and there is a query for minutes.
+            while cpu_s(process.pid) < 4:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            time.sleep(Random(f"{SEED} {what} {number}").random())
+            process.send_signal(number)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number, err
+    assert "Traceback" not in err
     if what == "findings":  # what had been counted is there
-        assert "interrupted: the findings are missing" in done.stdout
-        assert "Fetch" in done.stdout
-    elif what == "findings in JSON":
-        assert '"is_interrupted": true' in done.stdout
+        assert "interrupted: the findings are missing" in out
+        assert "Fetch" in out
     else:
-        assert done.stdout == ""
+        assert out == ""
     assert [str(one) for one in tmp_path.rglob("kdissect*") if one.is_file()] == []
 
 
+def test_a_signal_between_two_queries_is_not_lost() -> None:
+    interrupted = threading.Event()
+    at = [0]
+
+    def interrupt() -> None:
+        at[0] += 1
+        if at[0] == 3:  # as if no query had run the first times
+            interrupted.set()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
+    try:
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            interruptible(lambda: interrupted.wait(20), interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert at == [3]
+
+
+def test_results_and_failures_are_those_of_the_call() -> None:
+    assert interruptible(lambda: 7, lambda: None) == 7
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0, lambda: None)
+    seen: list[bool] = []
+    other = threading.Thread(
+        target=lambda: interruptible(
+            lambda: seen.append(threading.current_thread() is other), lambda: None
+        )
+    )
+    other.start()
+    other.join()
+    assert seen == [True]
+
+
 def test_only_an_interrupted_query_is_an_interruption() -> None:
-    with pytest.raises(KeyboardInterrupt), interruptible():
+    with pytest.raises(KeyboardInterrupt), short_queries():
         raise RuntimeError("Query interrupted")
-    with pytest.raises(RuntimeError, match="another"), interruptible():
+    with pytest.raises(RuntimeError, match="another"), short_queries():
         raise RuntimeError("another")

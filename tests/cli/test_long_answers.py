@@ -1,6 +1,8 @@
 """Long answers are written a few rows at a time, and are the same as in one piece."""
 
+import csv
 import io
+import json
 from random import Random
 
 import pyarrow as pa
@@ -59,6 +61,24 @@ def test_pieces_are_the_whole(
     assert written(1_000) == whole
     assert sum(sizes) == ROWS
     assert max(sizes) <= 1_000
+
+
+def test_the_rows_are_there_for_other_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyses, "ROWS_AT_A_TIME", 7)
+    texts = {}
+    for format_ in ("csv", "jsonl", "json"):
+        file = io.BytesIO()
+        write_rows(answer(), format_, file, are_chosen=False)
+        texts[format_] = file.getvalue().decode()
+    expected = answer().to_pydict()
+    rows = json.loads(texts["json"])
+    assert [json.loads(line) for line in texts["jsonl"].splitlines()] == rows
+    for name in ("client_id", "latency_ns", "share"):
+        assert [row[name] for row in rows] == expected[name]
+    cells = [*csv.DictReader(io.StringIO(texts["csv"]))]
+    assert [row["client_id"] or None for row in cells] == expected["client_id"]
+    numbers = [int(row["latency_ns"]) if row["latency_ns"] else None for row in cells]
+    assert numbers == expected["latency_ns"]
 
 
 def test_a_parquet_file_has_no_more_row_groups_than_the_answer_has_pieces(

@@ -23,6 +23,10 @@ from kdissect.cli.sql_prompt import Names, Prompt
 
 CAPTURE = "captures/quickstart.pcapng"
 COUNT = "select count(*) as number from exchanges"
+ALL_WITH_ALL = (
+    "select sum(hash(a.exchange_id, b.exchange_id, c.exchange_id, d.exchange_id) % 7) as n "
+    "from exchanges a, exchanges b, exchanges c, exchanges d"
+)
 ENTER, TAB, UP, CTRL_C, CTRL_D = "\r", "\t", "\x1b[A", "\x03", "\x04"
 DEADLINE_S = 60
 
@@ -138,6 +142,37 @@ def test_the_prompt_on_a_terminal_ends_with_ctrl_d_and_code_0(tmp_path: Path) ->
         read_until(terminal, b"kdissect>")
         os.write(terminal, b"select count(*) + 1000 as n from exchanges;\r")
         # A key before the prompt is not the prompt's.
+        read_until(terminal, b"1331.*kdissect>")
+        os.write(terminal, b"\x04")
+        assert process.wait(DEADLINE_S) == 0
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        os.close(terminal)
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_a_terminal_ends_a_query_and_the_prompt_continues(tmp_path: Path) -> None:
+    terminal, its_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kdissect", "sql", CAPTURE],
+        # A terminal's driver makes a signal of Ctrl-C while no prompt reads keys; here it may be
+        # ignored.
+        preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), os.login_tty(its_end)),
+        env=os.environ | {"KDISSECT_HISTORY": str(tmp_path / "lines"), "TERM": "xterm"},
+    )
+    os.close(its_end)
+    try:
+        read_until(terminal, b"kdissect>")
+        for query in (ALL_WITH_ALL, f"{ALL_WITH_ALL} group by d.api"):
+            os.write(terminal, f"{query};\r".encode())
+            time.sleep(3)  # DuckDB works on it for minutes
+            os.read(terminal, 65536)  # what the terminal showed of the keys
+            assert not select.select([terminal], [], [], 0)[0]
+            os.write(terminal, b"\x03")
+            read_until(terminal, b"kdissect>")
+        os.write(terminal, b"select count(*) + 1000 as n from exchanges;\r")
         read_until(terminal, b"1331.*kdissect>")
         os.write(terminal, b"\x04")
         assert process.wait(DEADLINE_S) == 0

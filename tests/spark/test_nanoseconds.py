@@ -32,8 +32,6 @@ CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 @pytest.fixture
 def preview(spark: "SparkSession") -> "Iterator[SparkSession]":
     """A plain session of Spark's with the preview."""
-    if spark.version < "4.3":
-        pytest.skip(f"Spark {spark.version} has no such preview")
     plain = spark.newSession()
     with configured(
         plain, {PREVIEW: "true", AS_NUMBERS: "false", "spark.sql.session.timeZone": "UTC"}

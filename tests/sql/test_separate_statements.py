@@ -1,6 +1,7 @@
 """Separate statements give the rows of one query, in less memory."""
 
 from pathlib import Path
+from random import Random
 
 import duckdb
 import pytest
@@ -14,6 +15,7 @@ from kdissect.rules.executor import gather
 from kdissect.sql import separate_statements
 from kdissect.sql.separate_statements import keep_or_separate, separated_text
 from kdissect.sql.spilled_percentiles import keep
+from tests.seeds import SEED
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "incident-leader-stopped-4.3.1.pcapng"
 ROWS, READERS = 500_000, 8
@@ -91,6 +93,56 @@ def test_subqueries_that_group_rows_are_statements() -> None:
         separate_statements.keep_separately(connection, "found", separated_text(NESTED))
         assert connection.execute("FROM found").fetchall() == expected
     assert len(expected) == 4
+
+
+def drawn_rows(source: Random, depth: int, name: str) -> str:
+    """Something to select k and v from."""
+    if depth <= 0:
+        return source.choice("tu")
+    inner = drawn_rows(source, depth - 1, name + "i")
+    text = source.choice(
+        (
+            "(SELECT k % 7 AS k, SUM(v) AS v FROM {0} GROUP BY k % 7)",
+            "(SELECT DISTINCT k, v % 5 AS v FROM {0})",
+            "(SELECT k, v + 1 AS v FROM {0} WHERE v > 2)",
+            "(SELECT l.k, l.v + r.v AS v FROM {0} AS l JOIN {1} AS r ON l.k = r.k)",
+            "(SELECT k, v FROM {0} UNION ALL SELECT k, MAX(v) FROM {1} GROUP BY 1)",
+            "(SELECT k, v FROM {0} AS o WHERE v >= (SELECT MIN(x) FROM (SELECT o.k - 1 AS x "
+            "FROM u GROUP BY u.k)))",
+            "(SELECT k, v FROM {0} WHERE k IN (SELECT k FROM (SELECT DISTINCT k FROM {1})))",
+        )
+    )
+    other = drawn_rows(source, depth - 2, name + "j")
+    return text.format(
+        *(f"(FROM {rows} AS {name}{side})" for rows, side in ((inner, "x"), (other, "y")))
+    )
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("number", range(200))
+def test_drawn_queries_have_the_same_rows(number: int) -> None:
+    source = Random(f"{SEED} {number}")
+    clause = drawn_rows(source, 2, "w")
+    query = f"""
+        WITH w AS {clause}
+        SELECT a.k, a.v, COUNT(*) AS n FROM {drawn_rows(source, 3, "a")} AS a
+        LEFT JOIN w ON w.k = a.k LEFT JOIN w AS w2 ON w2.v = a.v GROUP BY ALL ORDER BY ALL
+        """  # noqa: S608  # ours
+    with duckdb.connect() as connection:
+        for table, rows in (("t", 30), ("u", 12)):
+            numbers = f"SELECT i % 5 AS k, i % 11 AS v FROM range({rows}) AS r(i)"  # noqa: S608  # ours
+            connection.execute(f"CREATE TABLE {table} AS {numbers}")
+        expected = connection.execute(query).fetchall()
+        statements = separated_text(query)
+        separate_statements.keep_separately(connection, "found", statements)
+        assert connection.execute("FROM found").fetchall() == expected, query
+        # Those that do not read `u` give the same while it is another table.
+        steady, others = statements.split(["u"])
+        with separate_statements.kept_parts(connection, steady):
+            connection.execute("DELETE FROM u")
+            expected = connection.execute(query).fetchall()
+            separate_statements.keep_separately(connection, "again", others)
+            assert connection.execute("FROM again").fetchall() == expected, query
 
 
 def test_parts_that_read_none_of_the_tables_are_told_from_others() -> None:

@@ -32,8 +32,9 @@ from kdissect.analysis.question import BucketKeys
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import connected, locked_connection
-from kdissect.sql.failures import engine_failures, exceeds_limit, interruptible, query_error
+from kdissect.sql.failures import engine_failures, exceeds_limit, query_error
 from kdissect.sql.files import PlainPaths
+from kdissect.sql.interruption import interruptible, short_queries
 from kdissect.sql.separate_statements import (
     keep_or_separate,
     keep_separately,
@@ -121,8 +122,8 @@ class DuckTables:
         rest where tables are small; as a relation it is bound three times.
         """
         try:
-            with interruptible():
-                keep_rows()
+            with short_queries():
+                interruptible(keep_rows, self.interrupt)
                 try:
                     yield self.connection.sql(f"FROM {ANSWER}")
                 finally:
@@ -131,19 +132,24 @@ class DuckTables:
             # For damaged files, and for a condition, which is only applied here.
             raise self._query_error(error) from error
 
+    def interrupt(self) -> None:
+        """End the query that another thread executes."""
+        self.connection.interrupt()
+
     def _connected(self) -> "duckdb.DuckDBPyConnection":
         """A connection that has the tables, with the next limit."""
         limit = {"memory_limit": self._limits.pop(0)} if self._limits else {}
         files = local_files(self._names, self._plain)
         connection = connected(files, self._settings | limit)
         try:
-            for name in self._names:
-                add_all(connection, name, self._plain)
-            if self._beside:
-                chosen = chosen_partitions(self._where or "", self._beside)
-                connection.execute(f"CREATE VIEW {CHOSEN} AS {chosen}")
-            for name in self._names:
-                self._add(connection, name)
+            with short_queries():
+                for name in self._names:
+                    add_all(connection, name, self._plain)
+                if self._beside:
+                    chosen = chosen_partitions(self._where or "", self._beside)
+                    connection.execute(f"CREATE VIEW {CHOSEN} AS {chosen}")
+                for name in self._names:
+                    self._add(connection, name)
         except engine_failures() as error:
             connection.close()
             raise self._query_error(error) from error
@@ -273,7 +279,9 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
         chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
         query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608
         try:
-            places = connection.sql(query).to_arrow_table()
+            places = interruptible(
+                lambda: connection.sql(query).to_arrow_table(), connection.interrupt
+            )
         except engine_failures() as error:
             what = f"--having {condition!r}"
             raise query_error(what, error, table.column_names) from error
