@@ -149,12 +149,15 @@ def query_of(answer: "ir.Table") -> expressions.Expression:
 
 
 def text_of(answer: "ir.Table", query: expressions.Expression) -> str:
-    """The query; around it times become numbers."""
+    """The query; times become numbers. WITH clauses come first, as for other queries."""
+    query = query.copy()
+    clauses = query.args.pop("with_", None)
     told = ", ".join(
         f"EPOCH_US({name}) AS {name}" if kind.is_timestamp() else name
         for name, kind in answer.schema().items()
     )
-    return f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
+    text = f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
+    return f"{clauses.sql(DIALECT)}\n{text}" if clauses else text
 
 
 def spoken_text() -> str:

@@ -4,6 +4,7 @@ Splits are assigned in order. This process takes the next one when the rows it n
 not ready yet; while working on it, it assigns more, each time it has read some packets.
 """
 
+import gc
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +25,9 @@ AHEAD: Final = 2
 AT_ONCE: Final = 2
 # Bytes of a split's rows kept in this process; rows of a split that is not the next are not kept.
 KEPT_BYTES: Final = 64 << 20
+# Splits until the cycle collector frees what little they leave: the two directions of connections
+# that another state has replaced. It takes 2 % of the time of a split.
+COLLECT_EVERY: Final = 16
 
 
 class Shared:
@@ -68,6 +72,8 @@ class Shared:
                     if self._fits(rows.boundary):
                         yield rows
                         self.next_taken += 1
+                        if self.next_taken % COLLECT_EVERY == 0:
+                            gc.collect()
                     else:
                         self._plan_again()
                 elif self._has_more():

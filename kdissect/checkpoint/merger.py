@@ -27,8 +27,9 @@ again together.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kdissect.capture.blocks import Secrets
@@ -239,9 +240,13 @@ class _Step:
             for one_way in (flow, reverse_flow(flow)):
                 self.born.setdefault(one_way, []).append(connection_id)
         self.rings = Rings(self.streams)
-        groups = self.dissector.exchanges.bodies.groups
-        self.groups = GroupReplay(groups, boundary.groups, self._is_replayed)
         self.prefixes = {one: prefix for prefix in boundary.prefixes for one in prefix.ids}
+        self.groups = GroupReplay(
+            self.dissector.exchanges.bodies.groups,
+            boundary.groups,
+            # Not a bound method: the step would be a reference cycle, and stay.
+            partial(is_replayed, self.corrections.dropped, self.prefixes),
+        )
         # The whole's streams of a synchronized connection, by direction in the split.
         self.synchronized_streams: dict[int, tuple[int, int]] = {}
 
@@ -316,13 +321,6 @@ class _Step:
         self.groups.go_to(number)
         self.dissector.take_events(self.streams.feed(segment))
         self.groups.note(number)
-
-    def _is_replayed(self, connection_id: int, number: int) -> bool:
-        """Return whether the whole dissects this segment of a split's connection."""
-        if connection_id in self.corrections.dropped:
-            return True
-        prefix = self.prefixes.get(connection_id)
-        return prefix is not None and bool(prefix.places) and number <= prefix.places[-1]
 
     def _end_prefix(self, prefix: Prefix) -> None:
         if prefix.segments:
@@ -526,3 +524,13 @@ class _Step:
                 chunk.direction = 1 - chunk.direction
             chunk.position += synchronized.moved()[chunk.direction]
         return True
+
+
+def is_replayed(
+    dropped: Collection[int], prefixes: Mapping[int, Prefix], connection_id: int, number: int
+) -> bool:
+    """Return whether the whole dissects this segment of a split's connection."""
+    if connection_id in dropped:
+        return True
+    prefix = prefixes.get(connection_id)
+    return prefix is not None and bool(prefix.places) and number <= prefix.places[-1]

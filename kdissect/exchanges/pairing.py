@@ -189,6 +189,7 @@ class Exchanges:
         if state.old is not None:
             left += state.old.end()
             self._take_problems(state.old)
+            state.old = None  # they know each other
         if state.protocol in ("", "other"):
             known = "proxy" if state.proxy_header_size else state.protocol
             state.protocol = protocol_without_kafka(connection, known)

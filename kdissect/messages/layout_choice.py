@@ -112,7 +112,10 @@ def read_first(layouts: tuple[Layout, ...], data: bytes, offset: i64) -> Body:
         else:
             return noted(layout, values, data, offset)
     assert first_error is not None  # noqa: S101 - there is a reader
-    raise first_error
+    try:
+        raise first_error
+    finally:
+        first_error = None  # else this frame and the error keep each other, and all callers
 
 
 def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) -> tuple[Layout, ...]:

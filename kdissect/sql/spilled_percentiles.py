@@ -12,6 +12,9 @@ a sort, and smaller by far.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from operator import is_not
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.sql.failures import engine_failures, exceeds_limit
@@ -79,8 +82,8 @@ def in_steps(sql: str) -> Steps | None:
     steps = Steps([], "", [])
     # Inner ones first: what is outside reads them.
     for select in reversed(list(tree.find_all(exp.Select))):
-        if found := percentiles_of(select):
-            _replace(tree, select, found, steps)
+        if (found := percentiles_of(select)) and (clauses := clauses_before(select)) is not None:
+            _replace(select, found, clauses, steps)
     return steps._replace(query=tree.sql("duckdb")) if steps.tables else None
 
 
@@ -102,7 +105,7 @@ def percentiles_of(select: "exp.Select") -> "list[exp.PercentileCont]":
 
 
 def _replace(
-    tree: "exp.Expr", select: "exp.Select", found: "list[exp.PercentileCont]", steps: Steps
+    select: "exp.Select", found: "list[exp.PercentileCont]", clauses: "exp.With", steps: Steps
 ) -> None:
     """Replace percentiles in place by values of tables, which the steps make."""
     from sqlglot import exp
@@ -120,9 +123,8 @@ def _replace(
             if (part := select.args.get(name))
         }
     ).select(*columns, dialect="duckdb")
-    for name in ("with_", "with"):
-        if (beside := tree.args.get(name)) is not None:
-            source.set(name, beside.copy())
+    if clauses.expressions:
+        source.set("with_", clauses)
     steps.tables.append(base)
     steps.statements.append(f"CREATE TEMP TABLE {base} AS {source.sql('duckdb')}")
     for place, argument in enumerate(arguments):
@@ -136,7 +138,32 @@ def _replace(
             share = shares.index(one.expression.sql("duckdb"))
             where = " AND ".join(f"k{at} IS NOT DISTINCT FROM {key}" for at, key in enumerate(keys))
             value = f"(SELECT MAX(p{share}) FROM {values} WHERE {where or 'TRUE'})"  # noqa: S608  # ours
-            one.replace(sql_expression(value))
+            # All rows are one group only if there is an aggregate.
+            one.replace(sql_expression(value if select.args.get("group") else f"MAX({value})"))
+
+
+def clauses_before(select: "exp.Select") -> "exp.With | None":
+    """The WITH clauses that a SELECT may read: its own, and earlier ones of the queries around it.
+
+    None if a name has two of them, of which the inner one hides the other.
+    """
+    from sqlglot import exp
+
+    found: list[exp.CTE] = []
+    is_recursive = False
+    inside: exp.CTE | None = None  # the innermost clause that has the SELECT
+    node: exp.Expr | None = select
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        elif isinstance(node, exp.Query):
+            found[:0] = takewhile(partial(is_not, inside), node.ctes)
+            beside = node.args.get("with_") or node.args.get("with")
+            is_recursive |= beside is not None and bool(beside.args.get("recursive"))
+        node = node.parent
+    if len({one.alias for one in found}) < len(found):
+        return None
+    return exp.With(expressions=[one.copy() for one in found], recursive=is_recursive)
 
 
 def keys_of(select: "exp.Select") -> "list[exp.Expression]":

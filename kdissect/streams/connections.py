@@ -160,9 +160,10 @@ class Streams:
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
-        # Stands in for the peer of a receiver that is over, to avoid a reference cycle.
+        # Stands in for the peer of a receiver that is over, to avoid a reference cycle. It is one,
+        # of its own: without the chunks, which have buffers of the capture.
         no_receiver = Receiver(
-            Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), self.recent
+            Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), RecentChunks()
         )
         self._no_receiver = no_receiver
         self._cache = [CachedFlow(no_receiver) for _ in range(CACHE_SIZE)]

@@ -1,4 +1,8 @@
+import tracemalloc
+from random import Random
+
 import numpy as np
+import pytest
 
 from kdissect.analysis.summary.largest import Largest
 from tests.seeds import SEED
@@ -72,3 +76,24 @@ def test_counts_are_the_same_however_rows_are_parted() -> None:
         some = slice(part, part + 500)
         parts.add(names, places[some], times[some], places[some] * 3)
     assert sorted(parts.rows()) == sorted(whole.rows(), key=lambda row: row.name)
+
+
+@pytest.mark.parametrize("has_times", [False, True])
+def test_memory_does_not_grow_with_the_number_of_batches(has_times: bool) -> None:
+    source = Random(f"{SEED} {has_times}")
+    names = [f"topic-{number}" for number in range(source.randrange(1, 500))]
+    largest = Largest(512)
+    sizes = []
+    tracemalloc.start()
+    try:
+        for _ in range(4):
+            for _ in range(500):
+                rows = source.randrange(1, 40)
+                places = np.array(source.choices(range(len(names)), k=rows))
+                times = np.array(source.choices(range(1, 100) if has_times else [-1], k=rows))
+                largest.add(names, places, times, places, places)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sum(row.rows for row in largest.rows()) > 2_000
+    assert max(sizes) < 6_000_000, sizes  # the first, and those that wait

@@ -9,14 +9,19 @@ from kdissect.analysis.summary.counters import Counted, quantiles_of
 from kdissect.analysis.tally import Tally, chosen, merged, tally
 from kdissect.tables.matrices import Ints
 
-# Cells that wait to be merged: 2 MB.
-PENDING: Final = 100_000
+PENDING: Final = 2_000_000  # bytes of tallies that wait to be merged
+OBJECTS: Final = 1_000  # bytes of each beside its numbers
 
 Weights = tuple[np.ndarray[Any, Any], ...]
 
 
 def by_rows(of: Tally) -> Weights:
     return (of.rows,)
+
+
+def bytes_of(of: Tally) -> int:
+    """Bytes of memory of a tally."""
+    return OBJECTS + sum(column.nbytes for column in of[:-1])
 
 
 class Largest:
@@ -31,6 +36,7 @@ class Largest:
         self._weigh = weigh
         self._codes: dict[str, int] = {}
         self._tallies: list[Tally] = []
+        self._waiting = 0  # bytes of all tallies but the first
         self.left_out = 0
 
     def add(
@@ -41,8 +47,9 @@ class Largest:
             return
         codes = np.array([self._codes.setdefault(name, len(self._codes)) for name in names])
         self._tallies.append(tally(codes[places], times, *measures))
-        waiting = sum(len(one.cells) for one in self._tallies[1:])
-        is_full = waiting > max(PENDING, len(self._tallies[0].cells))
+        if len(self._tallies) > 1:
+            self._waiting += bytes_of(self._tallies[-1])
+        is_full = self._waiting > max(PENDING, bytes_of(self._tallies[0]))
         if is_full or len(self._codes) >= 2 * self._limit:
             self._merge()
 
@@ -65,6 +72,7 @@ class Largest:
         names = list(self._codes)
         self._codes = {names[code]: place for place, code in enumerate(of.key[kept].tolist())}
         self._tallies = [chosen(of, kept)]
+        self._waiting = 0
 
     def _by_weight(self, of: Tally) -> Ints:
         return np.lexsort([-weight for weight in reversed(self._weigh(of))])
