@@ -153,8 +153,12 @@ IN_SQL = {
     },
     "analysis/engines/duckdb_tables.py": {
         "ANSWER", "CHOSEN", "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
-        "source_of(name, places)", "where", "BUCKET", "added", "every",
-        "sql", "statements", "whole",  # Ibis compiles them
+        "source_of(name, places)", "where",
+        "sql",  # Ibis compiles it
+    },
+    "sql/buckets.py": {
+        # Queries that Ibis compiled; `table` is a name of its callers.
+        "BUCKET", "added", "every", "statements", "table", "whole",
     },
     "sql/separate_statements.py": {
         # A query, and what it consists of, printed by sqlglot; `table` is a name of its callers.
@@ -170,10 +174,11 @@ IN_SQL = {
     },
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
     "rules/executor.py": {
-        # `whole` and `shared.answer` are queries of the package, as `whole_query(name)`.
-        "_selection(table, chosen)", "f'every_{name}'", "name", "select", "shared.answer",
-        "source", "table",
-        "table_of(name)", "whole",
+        # `whole` and `shared.answer` are queries of the package, as `whole_query(name)`;
+        # `condition` is that of a bucket.
+        "_selection(table, columns[table])", "answer.whole(name)", "condition", "every",
+        "over.whole(name) if over else whole_query(name)", "select", "shared.answer", "source",
+        "table_of(name)",
     },
     "slicing/ranges.py": {
         "BEGINNINGS", "IN_FLIGHT", "IS_TLS", "NAMING_APIS", "START_APIS", "_LIST",

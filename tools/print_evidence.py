@@ -19,7 +19,10 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.answer_buckets import bucketed
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
+from kdissect.analysis.execution import bucket_keys
+from kdissect.analysis.question import BucketKeys
 from kdissect.rules.compiled_sql import (
     ANSWERS,
     COLUMNS,
@@ -31,13 +34,14 @@ from kdissect.rules.compiled_sql import (
     stored_columns,
     table_of,
 )
-from kdissect.rules.evidence import EVIDENCE, expression
+from kdissect.rules.evidence import EVIDENCE, Evidence, expression
 from kdissect.rules.evidence_rows import ROWS
 from kdissect.rules.page_evidence import PAGE_EVIDENCE
 from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.rules.plans.values import Reads
 from kdissect.rules.preconditions import SPOKEN
+from kdissect.sql.buckets import ALL_BUCKETS
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.spilled_tables import KeptTables
 from tools.evidence_plans import plans_of
@@ -66,30 +70,52 @@ def files() -> dict[str, str]:
         SPOKEN: spoken_text(),
         PLANS: plans,
         READS: reads_text(json.loads(plans), needed),
-        ANSWERS: json.dumps({name: shared_answer(name) for name in SHARING}, indent=1) + "\n",
+        ANSWERS: json.dumps({name: kept_answer(name) for name in kept_names()}, indent=1) + "\n",
     }
 
 
-def shared_answer(name: str) -> dict[str, Any]:
-    """The query of an answer that two pieces of evidence share, and theirs over its rows."""
+def kept_names() -> list[str]:
+    """The evidence whose question's answer may be kept: two share it, or it has buckets."""
+    return [name for name, one in EVIDENCE.items() if name in SHARING or keys_of(one)]
+
+
+def keys_of(evidence: Evidence) -> BucketKeys:
+    return bucket_keys(QUESTIONS[evidence.question], evidence.options)
+
+
+def kept_answer(name: str) -> dict[str, Any]:
+    """The queries of an answer that evidence asks for, and those of the evidence over its rows."""
     every = {**EVIDENCE, **PAGE_EVIDENCE}
-    one, both_names = every[name], (name, SHARING[name])
+    one = every[name]
+    both_names = [own for own in (name, SHARING.get(name)) if own is not None]
     assert {(every[own].question, *every[own].options) for own in both_names} == {
         (one.question, *one.options)
     }
     answer = QUESTIONS[one.question].answer(unconditional_tables(), **one.options)
     kept = ibis.table(answer.schema(), name=table_of(name))
     cuts = {own: every[own].cut(kept).limit(ROWS + 1) for own in both_names}
-    schema = {table_of(name): dict.fromkeys(answer.columns, "varchar")}
-    queries = {
-        own: shortest(str(ibis.to_sql(cut, dialect=DIALECT)), schema) for own, cut in cuts.items()
-    }
+    queries = {own: over(cut, table_of(name), answer) for own, cut in cuts.items()}
     read = {column for query in queries.values() for column in columns_read(query)[table_of(name)]}
     columns = [column for column in answer.columns if column in read]
-    return {
-        "answer": query_of(answer.select(*columns)).sql(DIALECT),
-        "cuts": {own: text_of(cuts[own], query) for own, query in queries.items()},
+    made: dict[str, Any] = {
+        "cuts": {own: text_of(cuts[own], query) for own, query in queries.items()}
     }
+    if name in SHARING:
+        made["answer"] = query_of(answer.select(*columns)).sql(DIALECT)
+    if keys := keys_of(one):
+        bucket, whole = bucketed(answer.op())
+        query = over(whole.select(*columns), ALL_BUCKETS, bucket)
+        sorted_by = columns_read(query)[ALL_BUCKETS]
+        rows = bucket.select(*(column for column in bucket.columns if column in sorted_by))
+        made["keys"] = keys
+        made["buckets"] = [query_of(rows).sql(DIALECT), query.sql(DIALECT)]
+    return made
+
+
+def over(expression: "ir.Table", table: str, rows: "ir.Table") -> expressions.Expression:
+    """The query of an expression over a table that is kept, which has the columns of `rows`."""
+    schema = {table: dict.fromkeys(rows.columns, "varchar")}
+    return shortest(str(ibis.to_sql(expression, dialect=DIALECT)), schema)
 
 
 def shortest(sql: str, schema: dict[str, Any]) -> expressions.Expression:

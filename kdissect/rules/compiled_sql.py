@@ -43,24 +43,35 @@ def without_limit(text: str, name: str) -> str:
     return text.removesuffix(LIMITED) + "\n)\n"
 
 
-class SharedAnswer(NamedTuple):
-    """A question that two pieces of evidence ask: the query of its answer, and theirs over it.
+class KeptAnswer(NamedTuple):
+    """An answer that is kept in the engine, and the queries of evidence over its rows.
 
-    They read a table of the name `table_of` gives.
+    They read a table of the name `table_of` gives. `answer` is the query of one that two pieces of
+    evidence share. `keys` and `buckets` are of one that can be kept bucket by bucket, see
+    `kdissect.sql.buckets`.
     """
 
-    answer: str
     cuts: dict[str, str]
+    answer: str = ""
+    keys: tuple[tuple[str, str], ...] = ()
+    buckets: tuple[str, str] = ("", "")
 
     def whole(self, name: str) -> str:
         """The query of an evidence over the answer, without its limit."""
         return without_limit(self.cuts[name], name)
 
 
-def shared_answers() -> dict[str, SharedAnswer]:
-    """Evidence of findings → the answer that it shares with that of pages, see `SHARING`."""
+@cache
+def kept_answers() -> dict[str, KeptAnswer]:
+    """Evidence of findings → the answer that it shares with that of pages, or that has buckets."""
     found = json.loads((DIRECTORY / ANSWERS).read_text(encoding="utf-8"))
-    return {name: SharedAnswer(**one) for name, one in found.items()}
+    return {name: _kept_answer(**one) for name, one in found.items()}
+
+
+def _kept_answer(
+    cuts: dict[str, str], answer: str = "", keys: Any = (), buckets: Any = ("", "")
+) -> KeptAnswer:
+    return KeptAnswer(cuts, answer, tuple((table, by) for table, by in keys), tuple(buckets))
 
 
 def table_of(name: str) -> str:

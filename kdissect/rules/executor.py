@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.rules.compiled_sql import (
     SHARING,
-    SharedAnswer,
+    KeptAnswer,
+    kept_answers,
     query,
-    shared_answers,
     table_of,
     whole_query,
 )
 from kdissect.rules.evidence_rows import ROWS, Row
+from kdissect.sql.buckets import COUNTS, Choose, keep_by_buckets
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
+from kdissect.sql.failures import engine_failures, exceeds_limit, lacks_memory, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.sql.interruption import interruptible
-from kdissect.sql.separate_statements import keep_or_separate
+from kdissect.sql.memory_limits import first_limits
+from kdissect.sql.separate_statements import keep_if_it_fits, keep_or_separate
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES, TIME
 from kdissect.text.human import TEXT_LENGTH, cut
@@ -27,11 +29,11 @@ from kdissect.text.human import TEXT_LENGTH, cut
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# Answers are small, and the machine has other work: one thread, as the dissector has. With less
-# memory most queries spill, and take twice as long.
+# The machine has other work, and where there are not many rows a second thread only takes memory.
+# With less memory most queries spill, and take twice as long.
 LITTLE: Final = {"threads": "1", "preserve_insertion_order": "false", "memory_limit": "160MB"}
-# For state that cannot be spilled: the limit of all other queries.
-MORE: Final = {name: value for name, value in LITTLE.items() if name != "memory_limit"}
+# For more rows, all threads and the memory of an analysis; `LITTLE` takes several times as long.
+MANY_ROWS: Final = 10_000_000  # of all tables: 2 GB of capture
 FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
 
 
@@ -50,59 +52,108 @@ class Answers(NamedTuple):
 
 @contextmanager
 def answers(
-    directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
+    directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str], rows: int = 0
 ) -> Iterator[Answers]:
-    """Results of the generated queries over `directory`, which has a file for each table."""
+    """Results of the generated queries over `directory`, which has a file for each table.
+
+    `rows` is how many the tables have in all, if they may have many.
+    """
     found = Answers({}, {}, {}, set())
     with PlainPaths() as paths, ExitStack() as opened:
         files = {table: paths.of(str(directory / f"{table}.parquet")) for table in columns}
         left = list(names)
-        for settings in (LITTLE, MORE):
+        first = LITTLE
+        if rows > MANY_ROWS:
+            first = {name: value for name, value in LITTLE.items() if name != "threads"}
+            first["memory_limit"] = first_limits()[0]
+        # Without a limit of its own: that of all other queries, for state that cannot be spilled.
+        second = {name: value for name, value in first.items() if name != "memory_limit"}
+        for settings in (first, second):
             if left:
                 connection = opened.enter_context(locked_connection(files.values(), settings))
-                for table, chosen in columns.items():
-                    source = parquet_files([files[table]])
-                    select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
-                    connection.execute(f"CREATE VIEW {table} AS {select}")
-                over: dict[str, SharedAnswer] = {}
+                choose = partial(_choose, connection, columns, files)
+                for table in columns:
+                    choose(table)
+                over: dict[str, KeptAnswer] = {}
                 end = connection.interrupt
                 for name, shared in _shared(left).items():
-                    if interruptible(partial(_keep_answer, connection, name, shared), end):
+                    keep_shared = partial(_keep_answer, connection, name, shared, choose)
+                    if interruptible(keep_shared, end):
                         over |= dict.fromkeys(shared.cuts, shared)
                 asked = {
-                    one: interruptible(partial(_ask, connection, one, over.get(one), found), end)
+                    one: interruptible(
+                        partial(_ask, connection, one, over.get(one), choose, found), end
+                    )
                     for one in left
                 }
                 left = [one for one, is_answered in asked.items() if not is_answered]
         yield found
 
 
-def _shared(names: Sequence[str]) -> dict[str, SharedAnswer]:
+def _choose(
+    connection: "DuckDBPyConnection",
+    columns: Mapping[str, Sequence[str]],
+    files: Mapping[str, str],
+    table: str,
+    condition: str = "",
+) -> None:
+    """Make a table of a file, or of its rows for which a condition holds."""
+    source = parquet_files([files[table]])
+    select = f"SELECT {_selection(table, columns[table])} FROM {source}"  # noqa: S608  # ours
+    if condition:
+        select = f"SELECT * FROM ({select}) WHERE {condition}"  # noqa: S608  # ours
+    connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select}")
+
+
+def _shared(names: Sequence[str]) -> dict[str, KeptAnswer]:
     """The answers that two of the names share."""
     pairs = {one for one, other in SHARING.items() if one in names and other in names}
-    return {one: shared for one, shared in shared_answers().items() if one in pairs}
+    return {one: shared for one, shared in kept_answers().items() if one in pairs}
 
 
-def _keep_answer(connection: "DuckDBPyConnection", name: str, shared: SharedAnswer) -> bool:
+def _keep_answer(
+    connection: "DuckDBPyConnection", name: str, shared: KeptAnswer, choose: Choose
+) -> bool:
     """Keep the answer of a question that findings and pages ask, so that it is found once.
 
     False: the engine cannot keep it, so each asks the question itself.
     """
     try:
-        keep_or_separate(connection, table_of(name), shared.answer)
+        if not shared.keys:
+            keep_or_separate(connection, table_of(name), shared.answer)
+        elif not keep_if_it_fits(connection, table_of(name), shared.answer):
+            _keep_by_buckets(connection, name, shared, choose)
     except engine_failures():
         return False
     return True
 
 
+def _keep_by_buckets(
+    connection: "DuckDBPyConnection", name: str, answer: KeptAnswer, choose: Choose
+) -> None:
+    """Keep an answer in as few buckets as memory suffices for. Raises what DuckDB raises."""
+    for count in COUNTS:
+        try:
+            keep_by_buckets(connection, table_of(name), answer.buckets, answer.keys, count, choose)
+        except engine_failures() as error:
+            if not exceeds_limit(error) or count == COUNTS[-1]:
+                raise
+        else:
+            return
+
+
 def _ask(
-    connection: "DuckDBPyConnection", name: str, over: SharedAnswer | None, found: Answers
+    connection: "DuckDBPyConnection",
+    name: str,
+    over: KeptAnswer | None,
+    choose: Choose,
+    found: Answers,
 ) -> bool:
     """Keep the rows of an evidence, or why there are none; false when they took too much memory.
 
     `over` is the answer that is kept for it.
     """
-    if _keep_all(connection, name, over, found):
+    if _keep_all(connection, name, over, choose, found):
         return True
     try:
         # Not by a cursor, whose query `interrupt` would not end.
@@ -117,16 +168,26 @@ def _ask(
 
 
 def _keep_all(
-    connection: "DuckDBPyConnection", name: str, over: SharedAnswer | None, found: Answers
+    connection: "DuckDBPyConnection",
+    name: str,
+    over: KeptAnswer | None,
+    choose: Choose,
+    found: Answers,
 ) -> bool:
     """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory.
 
     So the query runs once, however many rows it has. False: the engine cannot keep them.
     """
-    select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours
+    every = f"every_{name}"
+    select = f"SELECT * FROM {every}"  # noqa: S608  # a name of ours
+    answer = kept_answers().get(name)
     try:
-        whole = over.whole(name) if over else whole_query(name)
-        keep_or_separate(connection, f"every_{name}", whole)
+        if over is not None or answer is None or not answer.keys:
+            keep_or_separate(connection, every, over.whole(name) if over else whole_query(name))
+        elif not keep_if_it_fits(connection, every, whole_query(name)):
+            _keep_by_buckets(connection, name, answer, choose)
+            keep_or_separate(connection, every, answer.whole(name))
+            connection.execute(f"DROP TABLE {table_of(name)}")
         first = connection.execute(f"{select} LIMIT {ROWS + 1}")
         found.rows[name] = list(_fetched(first, is_shortened=True))
     except engine_failures():

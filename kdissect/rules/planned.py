@@ -24,7 +24,7 @@ def evidence(kept: KeptTables, names: Iterable[str]) -> Iterator[Answers]:
     """The rows of evidence over the tables of a pass."""
     give_back()
     if kept.is_large:  # plans take up to 600 bytes for each row; DuckDB spills
-        with answers(kept.files(), kept.columns, names) as found:
+        with answers(kept.files(), kept.columns, names, kept.rows) as found:
             yield found
         return
     roots, nodes = plans()

@@ -69,6 +69,17 @@ def keep_or_separate(connection: "DuckDBPyConnection", table: str, sql: str) -> 
         keep_separately(connection, table, statements)
 
 
+def keep_if_it_fits(connection: "DuckDBPyConnection", table: str, sql: str) -> bool:
+    """Keep the rows of a query as a table; False if memory does not suffice for it."""
+    try:
+        keep(connection, table, sql)
+    except engine_failures() as error:
+        if not exceeds_limit(error):
+            raise
+        return False
+    return True
+
+
 def keep_separately(connection: "DuckDBPyConnection", table: str, statements: Statements) -> None:
     """Keep the rows of the last statement as a table. Raises what DuckDB raises."""
     with kept_parts(connection, statements.parts):

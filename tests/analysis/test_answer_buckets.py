@@ -15,8 +15,8 @@ import pytest
 import kdissect
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines import duckdb_tables
-from kdissect.analysis.engines.answer_buckets import COUNTS
 from kdissect.sql import separate_statements
+from kdissect.sql.buckets import COUNTS
 from kdissect.sql.spilled_percentiles import keep
 from tests.seeds import SEED
 

@@ -1,6 +1,7 @@
 """Numbers of findings are those of all rows, however many there are; names are of the first."""
 
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from kdissect.rules.context import GROUPED_ROWS
 from kdissect.rules.evidence_rows import ROWS, US, Chosen, Rows
 from kdissect.rules.executor import answers
 from kdissect.rules.finding import Finding
+from kdissect.sql.separate_statements import keep_or_separate
 from kdissect.tables.spilled_tables import KeptTables
 from tests.analysis.made_findings import START_US, judged, seen
 from tests.exchange_builders import request, response
@@ -94,6 +96,29 @@ def test_all_rows_of_an_answer_begin_with_the_first(logins: Path, tmp_path: Path
             every = list(found.more[name]())
             assert len(every) == LOGINS
             assert every[: ROWS + 1] == found.rows[name]
+
+
+@pytest.mark.slow
+def test_findings_of_many_rows_are_the_same_with_all_threads(
+    logins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(logins, tmp_path / "tables", tables=list(columns_needed()))
+    settings = []
+
+    def noted(connection: Any, name: str, sql: str) -> None:
+        queried = "SELECT current_setting('threads'), current_setting('memory_limit')"
+        settings.append(connection.execute(queried).fetchone())
+        keep_or_separate(connection, name, sql)
+
+    monkeypatch.setattr(executor, "keep_or_separate", noted)
+    found = []
+    for rows in (0, executor.MANY_ROWS + 1):
+        with answers(tmp_path / "tables", columns_needed(), ["errors", "logins"], rows) as one:
+            found.append((one.rows, one.failures))
+    assert found[0] == found[1]
+    few, many = settings[0], settings[-1]
+    assert few == (1, "152.5 MiB")
+    assert many == (len(os.sched_getaffinity(0)), "190.7 MiB")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import duckdb
 import pytest
@@ -11,14 +12,16 @@ from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.duckdb_tables import sql_of
 from kdissect.analysis.engines.ibis_tables import declared_tables
 from kdissect.rules import executor
-from kdissect.rules.compiled_sql import columns_needed, names
+from kdissect.rules.compiled_sql import columns_needed, kept_answers, names, table_of
 from kdissect.rules.executor import gather
 from kdissect.sql import separate_statements
+from kdissect.sql.buckets import keep_by_buckets
 from kdissect.sql.separate_statements import keep_or_separate, separated_text
 from kdissect.sql.spilled_percentiles import keep
 from tests.seeds import SEED
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "incident-leader-stopped-4.3.1.pcapng"
+CAPTURES = sorted(CAPTURE.parent.glob("*.pcapng"))
 ROWS, READERS = 500_000, 8
 # Lists cannot be spilled. DuckDB makes those of all readers at the same time: 200 MB suffice for
 # them, 100 MB do not; 50 MB suffice for one.
@@ -160,11 +163,17 @@ def test_parts_that_read_none_of_the_tables_are_told_from_others() -> None:
 
 
 @pytest.mark.slow
-def test_every_evidence_has_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kdissect.write(CAPTURE, tmp_path, tables=list(columns_needed()))
+@pytest.mark.sweep
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_every_evidence_has_the_same_rows(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kdissect.write(capture, tmp_path, tables=list(columns_needed()))
     expected = gather(tmp_path, columns_needed(), names())
     monkeypatch.setattr(executor, "query", pytest.fail)  # of those that could not be kept
+    monkeypatch.setattr(executor, "COUNTS", (Random(f"{SEED} {capture}").choice((2, 3, 7)),))
     refused: set[str] = set()
+    in_buckets: set[str] = set()
 
     def refuse(connection: duckdb.DuckDBPyConnection, table: str, sql: str) -> None:
         """Refuse the first query for a table of an evidence or of an answer: the whole one."""
@@ -174,6 +183,14 @@ def test_every_evidence_has_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mo
             raise duckdb.OutOfMemoryException("failed to pin block of size 256.0 KiB")
         keep(connection, table, sql)
 
+    def noted(connection: duckdb.DuckDBPyConnection, table: str, *rest: Any) -> None:
+        in_buckets.add(table)
+        keep_by_buckets(connection, table, *rest)
+
     monkeypatch.setattr(separate_statements, "keep", refuse)
+    monkeypatch.setattr(executor, "keep_by_buckets", noted)
     assert gather(tmp_path, columns_needed(), names()) == expected
     assert len(refused) > len(names()) // 2
+    with_keys = {table_of(name) for name, one in kept_answers().items() if one.keys}
+    assert in_buckets == with_keys
+    assert with_keys > {"answer_of_rebalances", "answer_of_upgrade"}

@@ -1,18 +1,16 @@
-"""Answers that are worked out bucket by bucket, where memory is short.
+"""The expressions of answers that are worked out bucket by bucket, see `kdissect.sql.buckets`.
 
-The rows of an answer often depend on the rows of one partition, topic, group or client alone. A
-`Question` declares by which columns (`bucketed_by`). A bucket is the rows of tables for which a
-hash of these has the same remainder. The answer is the rows of all buckets, sorted again.
+A `Question` declares by which columns (`bucketed_by`).
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kdissect.sql.buckets import ALL_BUCKETS
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.expr.operations import Node
 
-COUNTS: Final = (4, 16)  # of buckets: the second, where one of the first does not fit
-ALL_BUCKETS: Final = "rows of all buckets"
 KEY: Final = "key {} of the order"
 
 
@@ -47,8 +45,3 @@ def bucketed(answer: "Node") -> BucketedAnswer:
         for name, key in zip(keys, order.keys, strict=True)
     ]
     return BucketedAnswer(bucket, kept.order_by(sorted_by).select(*columns))
-
-
-def condition_of_bucket(columns: str, number: int, count: int) -> str:
-    """The SQL condition for the rows of a bucket."""
-    return f"hash({columns}) % {count} = {number}"

@@ -6,12 +6,7 @@ from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.engines.answer_buckets import (
-    ALL_BUCKETS,
-    COUNTS,
-    bucketed,
-    condition_of_bucket,
-)
+from kdissect.analysis.engines.answer_buckets import bucketed
 from kdissect.analysis.engines.chosen_rows import (
     CHOSEN,
     chosen_partitions,
@@ -30,17 +25,13 @@ from kdissect.analysis.engines.ibis_tables import (
 from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.analysis.question import BucketKeys
 from kdissect.errors import KdissectError
+from kdissect.sql.buckets import COUNTS, keep_by_buckets
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import connected, locked_connection
 from kdissect.sql.failures import engine_failures, exceeds_limit, query_error
 from kdissect.sql.files import PlainPaths
 from kdissect.sql.interruption import interruptible, short_queries
-from kdissect.sql.separate_statements import (
-    keep_or_separate,
-    keep_separately,
-    kept_parts,
-    separated_text,
-)
+from kdissect.sql.separate_statements import keep_or_separate
 from kdissect.sql.spilled_percentiles import keep
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES
@@ -53,7 +44,6 @@ if TYPE_CHECKING:
 
 PLACE: Final = "place in the answer"
 ANSWER: Final = '"rows of the answer"'
-BUCKET: Final = '"rows of a bucket"'
 _COMPILING: Final = Lock()  # Ibis's options are those of the process
 
 
@@ -182,25 +172,10 @@ class DuckTables:
     def _keep_by_buckets(self, answer: "Node", bucketed_by: BucketKeys, count: int) -> None:
         """Keep the rows of an answer, those of one bucket after those of another."""
         connection = self.connection
-        there = [(name, columns) for name, columns in bucketed_by if name in self._names]
         bucket, whole = (sql_of(one.op()) for one in bucketed(answer))
-        every = f'"{ALL_BUCKETS}"'
-        steady, statements = separated_text(bucket).split([name for name, _ in there])
-        try:
-            with kept_parts(connection, steady):
-                for number in range(count):
-                    for name, columns in there:
-                        self._add(connection, name, condition_of_bucket(columns, number, count))
-                    keep_separately(connection, BUCKET, statements)
-                    added = f"INSERT INTO {every}" if number else f"CREATE TABLE {every} AS"
-                    connection.execute(f"{added} FROM {BUCKET}")
-                    connection.execute(f"DROP TABLE {BUCKET}")
-            connection.execute(f"CREATE TABLE {ANSWER} AS {whole}")
-        finally:
-            for table in (BUCKET, every):
-                connection.execute(f"DROP TABLE IF EXISTS {table}")
-            for name, _ in there:
-                self._add(connection, name)
+        there = [(name, columns) for name, columns in bucketed_by if name in self._names]
+        choose = partial(self._add, connection)
+        keep_by_buckets(connection, ANSWER, (bucket, whole), there, count, choose)
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
