@@ -158,7 +158,7 @@ IN_SQL = {
     },
     "sql/buckets.py": {
         # Queries that Ibis compiled; `table` is a name of its callers.
-        "BUCKET", "added", "every", "statements", "table", "whole",
+        "BUCKET", "added", "EVERY", "statements", "table", "whole",
     },
     "sql/separate_statements.py": {
         # A query, and what it consists of, printed by sqlglot; `table` is a name of its callers.

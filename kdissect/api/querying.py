@@ -13,7 +13,7 @@ from kdissect.api.answers import places_of
 from kdissect.capture.files import Source
 from kdissect.errors import InvalidArgument, not_among
 from kdissect.sql.failures import engine_failures, query_error
-from kdissect.sql.interruption import interruptible
+from kdissect.sql.interruption import arrow_rows
 from kdissect.sql.queries import shortened, tables_of
 from kdissect.tables.schemas import TABLES
 
@@ -35,10 +35,7 @@ class Queryable:
         if missing := [name for name in asked if name not in self.names]:
             raise InvalidArgument(not_among(f"table {missing[0]} was not made", self.names))
         try:
-            connection = self._tables.connection
-            found = interruptible(
-                lambda: connection.sql(text).to_arrow_table(), connection.interrupt
-            )
+            found = arrow_rows(self._tables.connection, text)
         except engine_failures() as error:
             columns = dict.fromkeys(one for name in asked for one in columns_of(TABLES[name]))
             raise query_error(f"query {shortened(text)!r}", error, columns) from error

@@ -71,6 +71,7 @@ class Shared:
                     rows = self._taken(self.answers.pop(self.next_taken))
                     if self._fits(rows.boundary):
                         yield rows
+                        del rows
                         self.next_taken += 1
                         if self.next_taken % COLLECT_EVERY == 0:
                             gc.collect()

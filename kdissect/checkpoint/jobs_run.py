@@ -63,8 +63,9 @@ class JobsRun:
 
     def _noted(self, rows: Iterable[SplitRows]) -> Iterator[SplitRows]:
         for one in rows:
-            yield one
             split = one.boundary.split
+            yield one
+            del one
             self.bytes_done += split.end - split.start
             if self.options.progress is not None:
                 self.options.progress(self.bytes_done, self.bytes_total)

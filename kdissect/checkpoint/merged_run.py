@@ -56,6 +56,8 @@ class MergedRun:
             corrections = self.merger.add(rows.boundary)
             yield from self._corrected(rows, corrections)
             yield from self._own_rows(self.options.batch_rows)
+            # Not kept while the next split is dissected.
+            del rows, corrections
         self.merger.finish()
         yield from self._own_rows(1)
         for name, builder in self.builders.items():

@@ -1,5 +1,6 @@
 """Record batches and a boundary state in a file that another process maps instead of copying."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -9,8 +10,8 @@ from kdissect.errors import EncodingError
 
 # Arrow reads batches in place that start at multiples of this.
 ALIGNMENT: Final = 64
-# Smaller ones are copied: the rows of small tables wait long to be written, and a mapped file stays
-# as long as one of its batches is in use.
+# Smaller ones are copied: rows of small tables wait long to be written, and a mapping takes address
+# space of the whole file.
 COPIED_BYTES: Final = 1 << 20
 
 
@@ -56,32 +57,35 @@ class BatchFile:
 
 
 class Contents(NamedTuple):
-    """Contents of a file."""
+    """Contents of a file; the batches can be iterated over once."""
 
-    batches: list[tuple[str, pa.RecordBatch]]
+    batches: Iterator[tuple[str, pa.RecordBatch]]
     boundary: bytes
 
 
 def read_file(path: Path, places: list[Written]) -> Contents:
-    """Read a whole file and remove it; the batches live in it until they are released."""
-    if not places:
-        path.unlink()
-        return Contents([], b"")
-    with pa.memory_map(str(path)) as content:
-        path.unlink()
-        whole = content.read_buffer()
-    batches = []
-    boundary = b""
-    for table, start, size in places:
-        part = whole.slice(start, size)
-        if not table:
-            boundary = part.to_pybytes()
-            continue
-        if size < COPIED_BYTES:
+    """Read a whole file, which is removed after its last batch."""
+    found = [place for place in places if not place.table]
+    boundary = part_of(path, found[0]).to_pybytes() if found else b""
+    return Contents(batches_of(path, [place for place in places if place.table]), boundary)
+
+
+def batches_of(path: Path, places: list[Written]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Record batches, each in a mapping of its own, so that none keeps the others in memory."""
+    for place in places:
+        part = part_of(path, place)
+        if place.size < COPIED_BYTES:
             part = pa.py_buffer(part.to_pybytes())
         with pa.ipc.open_stream(part) as reader:
-            batches.append((table, reader.read_next_batch()))
-    return Contents(batches, boundary)
+            yield place.table, reader.read_next_batch()
+    path.unlink()
+
+
+def part_of(path: Path, place: Written) -> pa.Buffer:
+    """A part of a file, which is mapped until the part is released."""
+    with pa.memory_map(str(path)) as content:
+        content.seek(place.start)
+        return content.read_buffer(place.size)
 
 
 def packed(boundary: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """One split of a capture → rows that may need corrections, and a `BoundaryState`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,11 +26,11 @@ from kdissect.tables.schemas import TABLES
 
 
 class SplitRows(NamedTuple):
-    """Record batches of a split's tables in order, to be corrected by a merger; and its boundary
-    state.
+    """Record batches of a split's tables in order, to be corrected by a merger, which takes each
+    once; and its boundary state.
     """
 
-    batches: list[tuple[str, pa.RecordBatch]]
+    batches: Iterable[tuple[str, pa.RecordBatch]]
     boundary: BoundaryState
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.questions.clients import SIZE_FIELD
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.files import PlainPaths, parquet_files
-from kdissect.sql.interruption import interruptible
+from kdissect.sql.interruption import arrow_rows
 from kdissect.system.extras import MissingExtra
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def rolled(source: str, level: str, files: Iterable[str]) -> "pa.Table":
         """  # noqa: S608  # ours
     schema = rollup_schema(level)
     with locked_connection(files) as connection:
-        found = interruptible(lambda: connection.sql(query).to_arrow_table(), connection.interrupt)
+        found = arrow_rows(connection, query)
     columns = []
     for field in schema:
         column = found[field.name]

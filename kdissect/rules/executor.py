@@ -15,9 +15,9 @@ from kdissect.rules.compiled_sql import (
     whole_query,
 )
 from kdissect.rules.evidence_rows import ROWS, Row
-from kdissect.sql.buckets import COUNTS, Choose, keep_by_buckets
+from kdissect.sql.buckets import Choose, keep_by_buckets
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.failures import engine_failures, exceeds_limit, lacks_memory, reason_of
+from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
 from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.sql.interruption import interruptible
 from kdissect.sql.memory_limits import first_limits
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 # The machine has other work, and where there are not many rows a second thread only takes memory.
 # With less memory most queries spill, and take twice as long.
-LITTLE: Final = {"threads": "1", "preserve_insertion_order": "false", "memory_limit": "160MB"}
+ONE_THREAD: Final = {"threads": "1"}
+LITTLE: Final = {**ONE_THREAD, "memory_limit": "160MB"}
 # For more rows, all threads and the memory of an analysis; `LITTLE` takes several times as long.
 MANY_ROWS: Final = 10_000_000  # of all tables: 2 GB of capture
 FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
@@ -62,32 +63,35 @@ def answers(
     with PlainPaths() as paths, ExitStack() as opened:
         files = {table: paths.of(str(directory / f"{table}.parquet")) for table in columns}
         left = list(names)
-        first = LITTLE
-        if rows > MANY_ROWS:
-            first = {name: value for name, value in LITTLE.items() if name != "threads"}
-            first["memory_limit"] = first_limits()[0]
-        # Without a limit of its own: that of all other queries, for state that cannot be spilled.
-        second = {name: value for name, value in first.items() if name != "memory_limit"}
-        for settings in (first, second):
+        limit = {"memory_limit": first_limits()[0]}
+        first, more = (limit, {}) if rows > MANY_ROWS else (LITTLE, ONE_THREAD)
+        # `more` has no limit of its own: that of all other queries, for state that does not spill.
+        for settings in (first, more):
             if left:
+                settings = {"preserve_insertion_order": "false", **settings}
                 connection = opened.enter_context(locked_connection(files.values(), settings))
                 choose = partial(_choose, connection, columns, files)
                 for table in columns:
                     choose(table)
-                over: dict[str, KeptAnswer] = {}
-                end = connection.interrupt
-                for name, shared in _shared(left).items():
-                    keep_shared = partial(_keep_answer, connection, name, shared, choose)
-                    if interruptible(keep_shared, end):
-                        over |= dict.fromkeys(shared.cuts, shared)
-                asked = {
-                    one: interruptible(
-                        partial(_ask, connection, one, over.get(one), choose, found), end
-                    )
-                    for one in left
-                }
-                left = [one for one, is_answered in asked.items() if not is_answered]
+                left = _ask_each(connection, left, choose, found)
         yield found
+
+
+def _ask_each(
+    connection: "DuckDBPyConnection", names: Sequence[str], choose: Choose, found: Answers
+) -> list[str]:
+    """Ask for evidence; return the names of what took too much memory."""
+    over: dict[str, KeptAnswer] = {}
+    for name, shared in _shared(names).items():
+        keep_answer = partial(_keep_answer, connection, name, shared, choose)
+        if interruptible(keep_answer, connection.interrupt):
+            over |= dict.fromkeys(shared.cuts, shared)
+    left = []
+    for name in names:
+        ask = partial(_ask, connection, name, over.get(name), choose, found)
+        if not interruptible(ask, connection.interrupt):
+            left.append(name)
+    return left
 
 
 def _choose(
@@ -122,24 +126,10 @@ def _keep_answer(
         if not shared.keys:
             keep_or_separate(connection, table_of(name), shared.answer)
         elif not keep_if_it_fits(connection, table_of(name), shared.answer):
-            _keep_by_buckets(connection, name, shared, choose)
+            keep_by_buckets(connection, table_of(name), shared.buckets, shared.keys, choose)
     except engine_failures():
         return False
     return True
-
-
-def _keep_by_buckets(
-    connection: "DuckDBPyConnection", name: str, answer: KeptAnswer, choose: Choose
-) -> None:
-    """Keep an answer in as few buckets as memory suffices for. Raises what DuckDB raises."""
-    for count in COUNTS:
-        try:
-            keep_by_buckets(connection, table_of(name), answer.buckets, answer.keys, count, choose)
-        except engine_failures() as error:
-            if not exceeds_limit(error) or count == COUNTS[-1]:
-                raise
-        else:
-            return
 
 
 def _ask(
@@ -185,7 +175,7 @@ def _keep_all(
         if over is not None or answer is None or not answer.keys:
             keep_or_separate(connection, every, over.whole(name) if over else whole_query(name))
         elif not keep_if_it_fits(connection, every, whole_query(name)):
-            _keep_by_buckets(connection, name, answer, choose)
+            keep_by_buckets(connection, table_of(name), answer.buckets, answer.keys, choose)
             keep_or_separate(connection, every, answer.whole(name))
             connection.execute(f"DROP TABLE {table_of(name)}")
         first = connection.execute(f"{select} LIMIT {ROWS + 1}")

@@ -13,12 +13,14 @@ And for topics that are known by their ids only, an exchange with the name.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.engines.duckdb_tables import DuckTables
 from kdissect.analysis.engines.stored_tables import Place
 from kdissect.errors import InvalidArgument
 from kdissect.sql.failures import engine_failures, reason_of
+from kdissect.sql.interruption import interruptible
 
 if TYPE_CHECKING:
     import duckdb
@@ -69,13 +71,16 @@ def find_ranges(places: Sequence[Place], where: str, around: Around) -> Ranges:
     Raises KdissectError for an invalid condition.
     """
     with DuckTables(places, ASKED, where) as tables:
-        connection = tables.connection
         try:
-            for name, query in steps(around).items():
-                connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-            return _read(connection)
+            return interruptible(partial(_find, tables.connection, around), tables.interrupt)
         except engine_failures() as error:
             raise InvalidArgument(f"--where {where!r}: {reason_of(error)}") from error
+
+
+def _find(connection: "duckdb.DuckDBPyConnection", around: Around) -> Ranges:
+    for name, query in steps(around).items():
+        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+    return _read(connection)
 
 
 def _read(connection: "duckdb.DuckDBPyConnection") -> Ranges:

@@ -29,7 +29,7 @@ from kdissect.spark.task_runners import on_spark
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, reason_of
-from kdissect.sql.interruption import interruptible
+from kdissect.sql.interruption import arrow_rows
 from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
     with locked_connection() as connection:
         connection.register("rollup", rows)
         try:
-            return interruptible(
-                lambda: connection.sql(query).to_arrow_table(), connection.interrupt
-            )
+            return arrow_rows(connection, query)
         except engine_failures() as error:
             raise KdissectError(f"--where {asked.where!r}: {reason_of(error)}") from error
 
@@ -119,10 +117,10 @@ def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
         connection.register("units", pa.Table.from_pylist(rows, schema))
         query = f"SELECT place FROM units WHERE {' AND '.join(conditions)} ORDER BY 1"  # noqa: S608
         try:
-            places = connection.sql(query).fetchall()
+            places = arrow_rows(connection, query).column(0).to_pylist()
         except engine_failures() as error:
             raise KdissectError(f"--where {where!r}: {reason_of(error)}") from error
-    return [units[place] for (place,) in places]
+    return [units[place] for place in places]
 
 
 def conditions_of_files(where: str) -> list[str]:

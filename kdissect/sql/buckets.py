@@ -8,13 +8,20 @@ the rows of all buckets, sorted again.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.sql.separate_statements import keep_separately, kept_parts, separated_text
+from kdissect.sql.failures import engine_failures, exceeds_limit
+from kdissect.sql.separate_statements import (
+    Statements,
+    keep_separately,
+    kept_parts,
+    separated_text,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 COUNTS: Final = (4, 16)  # of buckets: the second, where one of the first does not fit
 ALL_BUCKETS: Final = "rows of all buckets"
+EVERY: Final = f'"{ALL_BUCKETS}"'
 BUCKET: Final = '"rows of a bucket"'
 
 # Tables, and the columns, as SQL, by whose hash their rows are divided.
@@ -28,32 +35,49 @@ def keep_by_buckets(
     table: str,
     queries: tuple[str, str],
     keys: Keys,
-    count: int,
     choose: Choose,
 ) -> None:
-    """Keep the rows of an answer as a table, those of one bucket after those of another.
+    """Keep the rows of an answer as a table, in as few buckets as memory suffices for.
 
     `queries` are for the rows of a bucket, and for the answer from `ALL_BUCKETS`. Raises what
     DuckDB raises.
     """
     bucket, whole = queries
-    every = f'"{ALL_BUCKETS}"'
     steady, statements = separated_text(bucket).split([name for name, _ in keys])
+    for count in COUNTS:
+        try:
+            with kept_parts(connection, steady):
+                _keep_buckets(connection, statements, keys, count, choose)
+            connection.execute(f"CREATE TABLE {table} AS {whole}")
+        except engine_failures() as error:
+            if count == COUNTS[-1] or not exceeds_limit(error):
+                raise
+        else:
+            return
+        finally:
+            connection.execute(f"DROP TABLE IF EXISTS {EVERY}")
+            for name, _ in keys:
+                choose(name, "")
+
+
+def _keep_buckets(
+    connection: "DuckDBPyConnection",
+    statements: Statements,
+    keys: Keys,
+    count: int,
+    choose: Choose,
+) -> None:
+    """Keep the rows of one bucket after those of another."""
     try:
-        with kept_parts(connection, steady):
-            for number in range(count):
-                for name, columns in keys:
-                    choose(name, condition_of_bucket(columns, number, count))
-                keep_separately(connection, BUCKET, statements)
-                added = f"INSERT INTO {every}" if number else f"CREATE TABLE {every} AS"
-                connection.execute(f"{added} FROM {BUCKET}")
-                connection.execute(f"DROP TABLE {BUCKET}")
-        connection.execute(f"CREATE TABLE {table} AS {whole}")
+        for number in range(count):
+            for name, columns in keys:
+                choose(name, condition_of_bucket(columns, number, count))
+            keep_separately(connection, BUCKET, statements)
+            added = f"INSERT INTO {EVERY}" if number else f"CREATE TABLE {EVERY} AS"
+            connection.execute(f"{added} FROM {BUCKET}")
+            connection.execute(f"DROP TABLE {BUCKET}")
     finally:
-        for one in (BUCKET, every):
-            connection.execute(f"DROP TABLE IF EXISTS {one}")
-        for name, _ in keys:
-            choose(name, "")
+        connection.execute(f"DROP TABLE IF EXISTS {BUCKET}")
 
 
 def condition_of_bucket(columns: str, number: int, count: int) -> str:

@@ -8,7 +8,11 @@ done in another thread while the main one waits.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -45,8 +49,13 @@ def interruptible(call: Callable[[], T], interrupt: Callable[[], None]) -> T:
             is_done.wait(AGAIN_S)
         raise
     if failures:
-        raise failures[0]
+        raise failures.pop()  # else this frame and the error keep each other
     return results[0]
+
+
+def arrow_rows(connection: "duckdb.DuckDBPyConnection", query: str) -> "pa.Table":
+    """The rows of a query, which signals end. Raises what DuckDB raises."""
+    return interruptible(lambda: connection.sql(query).to_arrow_table(), connection.interrupt)
 
 
 @contextmanager

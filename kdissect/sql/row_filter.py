@@ -7,7 +7,7 @@ import pyarrow as pa
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, query_error
-from kdissect.sql.interruption import interruptible
+from kdissect.sql.interruption import arrow_rows
 
 ROW_NUMBER: Final = "kdissect_row_number"
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
@@ -32,10 +32,7 @@ def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
         with locked_connection() as connection:
             connection.register("batch", numbered)
             query = f"SELECT {ROW_NUMBER} FROM batch WHERE (\n{where}\n)"  # noqa: S608  # checked
-            found = interruptible(
-                lambda: connection.sql(query).to_arrow_table(), connection.interrupt
-            )
-            kept = found.column(0).combine_chunks()
+            kept = arrow_rows(connection, query).column(0).combine_chunks()
     except engine_failures() as error:
         columns = batch.schema.names
         raise query_error(f"--where {where!r}", error, columns) from error

@@ -37,6 +37,7 @@ from kdissect.protocol.apis import api_name, vendor_api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
+from kdissect.tables.arrow_streams import copied
 from kdissect.tables.matrices import Ints, Memory
 from kdissect.tables.row_buffers import CODECS, TIMESTAMP_TYPES, VENDOR_BASE, Rows, topic_id_text
 from kdissect.tables.rows import PartitionRows, RecordRows
@@ -147,25 +148,14 @@ class BatchBuilder:
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """Build one record batch of the rows in the buffer, without those held back."""
-        made = columns_of(self, rows).record_batch()
-        if self.held_rows < self.held_limit and self.held_size < self.held_bytes:
-            if "topic" in self.wanted:
-                made = self._hold_nameless(made)
-            elif "assignment" in self.wanted:
-                made = self._hold_assignments(made)
-        return made.select(self.wanted)
+        return self._kept(columns_of(self, rows).record_batch())
 
     def take(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """Like `batch`, for a batch that another builder made with all columns of `schema`.
 
         Topics whose names only this builder knows are filled in.
         """
-        made = self.named(made.select(self.schema.names))
-        if "topic" in self.wanted:
-            made = self._hold_nameless(made)
-        elif "assignment" in self.wanted:
-            made = self._hold_assignments(made)
-        return made.select(self.wanted)
+        return self._kept(self.named(made.select(self.schema.names)))
 
     def named(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """Add the names known here to a batch of another builder; holds nothing back."""
@@ -203,6 +193,15 @@ class BatchBuilder:
         name = self._named if "topic" in self.wanted else self._named_assignments
         return [name(batch, names).select(self.wanted) for batch in held]
 
+    def _kept(self, made: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are not held back."""
+        if self.held_rows < self.held_limit and self.held_size < self.held_bytes:
+            if "topic" in self.wanted:
+                made = self._hold_nameless(made)
+            elif "assignment" in self.wanted:
+                made = self._hold_assignments(made)
+        return made.select(self.wanted)
+
     def _hold_nameless(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         topics, ids = batch["topic"], batch["topic_id"]
         if topics.null_count == 0 or ids.null_count == len(ids):
@@ -223,6 +222,8 @@ class BatchBuilder:
             return batch
         # Imported here because pyarrow.compute takes 30 ms of a start-up of 150.
         held = batch.filter(mask(is_nameless))
+        # Filtered columns share their dictionaries, which may be in a mapped file of other rows.
+        held = copied(held)
         self.held.append(held)
         self.held_rows += held.num_rows
         self.held_size += held.nbytes

@@ -15,7 +15,7 @@ from kdissect.capture.files import Source, open_captures
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.capture.speculative_splits import guess_splits, look_at
 from kdissect.capture.splits import Split, plan
-from kdissect.checkpoint import jobs, run_choice, worker_pool
+from kdissect.checkpoint import jobs, run_choice, spill_transfer, worker_pool
 from kdissect.checkpoint.jobs import Shared
 from kdissect.checkpoint.jobs_run import JobsRun
 from kdissect.checkpoint.merged_run import MergedRun
@@ -25,6 +25,8 @@ from kdissect.checkpoint.worker import Task
 from kdissect.checkpoint.worker_pool import WorkerPool, early_pool
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
 from tests.capture.writers import Captured, make_pcap
 from tests.checkpoint.law import CAPTURES, OPTIONS, sorted_rows, whole
 
@@ -247,7 +249,8 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
     for name, batch in batches:
         file.write(name, batch)
     file.write_boundary(b"a seam")
-    again, boundary = read_file(tmp_path / "rows", file.close())
+    read, boundary = read_file(tmp_path / "rows", file.close())
+    again = list(read)
     assert boundary == b"a seam"
     assert not list(tmp_path.iterdir())
     assert [name for name, _ in again] == [name for name, _ in batches]
@@ -255,6 +258,56 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
         assert isinstance(one, pa.RecordBatch)
         assert one.equals(other)
         assert one.schema.equals(other.schema)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mappings are read from /proc")
+def test_a_batch_that_is_kept_keeps_no_other_rows_of_its_file_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    file = BatchFile(path)
+    for _ in range(4):
+        file.write("numbers", pa.record_batch({"number": pa.array(range(1 << 20))}))
+    kept = []
+    for _, batch in read_file(path, file.close()).batches:
+        assert sum(batch["number"].to_pylist()) == (1 << 19) * ((1 << 20) - 1)
+        kept.append(batch.slice(5, 1))
+        del kept[:-1]
+    del batch
+    assert 1 << 23 <= resident_bytes(path) < 1 << 24
+    kept.clear()
+    assert resident_bytes(path) == 0
+
+
+def resident_bytes(path: Path) -> int:
+    """Bytes of a mapped file in this process's memory, as the system counts them."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    places = [place for place, line in enumerate(lines) if str(path) in line]
+    sizes = (
+        next(line for line in lines[place:] if line.startswith("Rss:")).split()[1]
+        for place in places
+    )
+    return sum(int(size) << 10 for size in sizes)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mappings are read from /proc")
+def test_rows_that_wait_for_names_keep_no_file_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spill_transfer, "COPIED_BYTES", 1)
+    path = tmp_path / "rows"
+    file = BatchFile(path)
+    for name, batch in Run(LARGE, OPTIONS):
+        if name == "partitions":
+            file.write(name, batch.filter(pa.array([bool(one) for one in batch["topic_id"]])))
+    names: dict[bytes, str] = {}
+    builder = BatchBuilder(TABLES["partitions"], [LARGE], names)
+    for _, batch in read_file(path, file.close()).batches:
+        place = batch.schema.get_field_index("topic")
+        indices = pa.nulls(batch.num_rows, pa.int32())
+        nulls = pa.DictionaryArray.from_arrays(indices, batch["topic"].dictionary)
+        builder.take(batch.set_column(place, batch.schema.field("topic"), nulls))
+    del batch, nulls
+    assert builder.held_rows > 0
+    assert resident_bytes(path) == 0
 
 
 def test_splits_are_large_at_first_and_of_so_many_packets_at_most() -> None:

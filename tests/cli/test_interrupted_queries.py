@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Final
 
+import click
 import pytest
 
+from kdissect.cli.program import program
 from kdissect.sql.interruption import interruptible, short_queries
+from tests.measuring import wait_for_cpu
 from tests.seeds import SEED
 
 CAPTURE: Final = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
@@ -23,15 +26,30 @@ EVERY: Final = "SUM(hash(a.exchange_id, b.exchange_id, c.exchange_id, d.exchange
 JOIN: Final = "{0} a, {0} b, {0} c, {0} d"  # of 331 rows: 12 000 000 000
 SLOW: Final = f"(SELECT {EVERY} FROM {JOIN.format('all_exchanges')}) > 0"  # noqa: S608  # ours
 QUERY: Final = f"SELECT {EVERY} FROM {JOIN.format('exchanges')}"  # noqa: S608  # ours
-# A condition of --having knows the rows of the answer only.
+# A condition that reads no table can be given to all commands.
 NUMBERS: Final = "(VALUES " + ", ".join(f"({n})" for n in range(300)) + ") {0}(n)"
 OF_NUMBERS: Final = ", ".join(NUMBERS.format(name) for name in "abcd")
-HAVING: Final = f"(SELECT SUM(hash(a.n, b.n, c.n, d.n) % 7) FROM {OF_NUMBERS}) > 0"  # noqa: S608
+CONDITION: Final = f"(SELECT SUM(hash(a.n, b.n, c.n, d.n) % 7) FROM {OF_NUMBERS}) > 0"  # noqa: S608
+MORE: Final = {
+    "compare": ["--at", "+2s"], "slice": ["-o", "-"], "table": ["exchanges"],
+}  # fmt: skip
+
+
+def with_conditions() -> Iterator[tuple[str, list[str]]]:
+    """Every command with a condition, for each of its options."""
+    context = click.Context(program)
+    for name in program.list_commands(context):
+        command = program.get_command(context, name)
+        assert command is not None
+        for option in ("--where", "--having"):
+            if any(option in parameter.opts for parameter in command.params):
+                arguments = [name, *MORE.get(name, ()), str(CAPTURE), option, CONDITION]
+                yield f"{name} {option}", ["-m", "kdissect", *arguments]
+
+
 COMMANDS: Final = {
+    **dict(with_conditions()),
     "an analysis": ["-m", "kdissect", "latency", str(CAPTURE), "--where", SLOW],
-    "buckets": ["-m", "kdissect", "clients", str(CAPTURE), "--where", SLOW],
-    "a comparison": ["-m", "kdissect", "compare", str(CAPTURE), "--at", "+2s", "--where", SLOW],
-    "rows of an answer": ["-m", "kdissect", "latency", str(CAPTURE), "--having", HAVING],
     "SQL": ["-m", "kdissect", "sql", str(CAPTURE), QUERY],
 }
 FINDINGS: Final = f"""
@@ -44,11 +62,6 @@ from kdissect.cli import main
 sys.exit(main())
 """
 COMMANDS["findings"] = ["-c", FINDINGS, str(CAPTURE), "--findings", "all"]
-
-
-def cpu_s(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads CPU times in /proc")
@@ -66,11 +79,9 @@ def test_a_signal_ends_a_query(what: str, number: int, tmp_path: Path) -> None:
                             (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
     ) as process:  # fmt: skip
         try:
-            # It takes less to start and to read the capture; and there is a query for minutes.
-            while cpu_s(process.pid) < 4:
-                assert process.poll() is None, process.communicate()
-                time.sleep(0.05)
-            time.sleep(Random(f"{SEED} {what} {number}").random())
+            # It takes less to start and to read the capture, and the query takes minutes. It is
+            # interrupted at a drawn moment.
+            wait_for_cpu(process, 4 + Random(f"{SEED} {what} {number}").random())
             process.send_signal(number)
             out, err = process.communicate(timeout=20)
         finally:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from prompt_toolkit.output import DummyOutput
 import kdissect
 from kdissect.api.querying import Queryable, opened_tables
 from kdissect.cli.sql_prompt import Names, Prompt
+from tests.measuring import cpu_s, wait_for_cpu
 
 CAPTURE = "captures/quickstart.pcapng"
 COUNT = "select count(*) as number from exchanges"
@@ -127,19 +129,21 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
     return shown
 
 
-@pytest.mark.slow
-def test_the_prompt_on_a_terminal_ends_with_ctrl_d_and_code_0(tmp_path: Path) -> None:
+@contextmanager
+def on_a_terminal(tmp_path: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A terminal with the prompt of its own process; at the end Ctrl-D leaves it with code 0."""
     terminal, its_end = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "kdissect", "sql", CAPTURE],
-        stdin=its_end, stdout=its_end, stderr=its_end, start_new_session=True,
+        # A terminal's driver makes a signal of Ctrl-C while no prompt reads keys; here it may be
+        # ignored.
+        preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), os.login_tty(its_end)),
         env=os.environ | {"KDISSECT_HISTORY": str(tmp_path / "lines"), "TERM": "xterm"},
-    )  # fmt: skip
+    )
     os.close(its_end)
     try:
         read_until(terminal, b"kdissect>")
-        os.write(terminal, b"select nonsense\x03")
-        read_until(terminal, b"kdissect>")
+        yield terminal, process
         os.write(terminal, b"select count(*) + 1000 as n from exchanges;\r")
         # A key before the prompt is not the prompt's.
         read_until(terminal, b"1331.*kdissect>")
@@ -153,31 +157,21 @@ def test_the_prompt_on_a_terminal_ends_with_ctrl_d_and_code_0(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_ctrl_c_on_a_terminal_ends_a_query_and_the_prompt_continues(tmp_path: Path) -> None:
-    terminal, its_end = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kdissect", "sql", CAPTURE],
-        # A terminal's driver makes a signal of Ctrl-C while no prompt reads keys; here it may be
-        # ignored.
-        preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), os.login_tty(its_end)),
-        env=os.environ | {"KDISSECT_HISTORY": str(tmp_path / "lines"), "TERM": "xterm"},
-    )
-    os.close(its_end)
-    try:
+def test_ctrl_c_on_a_terminal_drops_a_line(tmp_path: Path) -> None:
+    with on_a_terminal(tmp_path) as (terminal, _):
+        os.write(terminal, b"select nonsense\x03")
         read_until(terminal, b"kdissect>")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads CPU times in /proc")
+def test_ctrl_c_on_a_terminal_ends_a_query(tmp_path: Path) -> None:
+    with on_a_terminal(tmp_path) as (terminal, process):
         for query in (ALL_WITH_ALL, f"{ALL_WITH_ALL} group by d.api"):
+            begin_s = cpu_s(process.pid)
             os.write(terminal, f"{query};\r".encode())
-            time.sleep(3)  # DuckDB works on it for minutes
+            wait_for_cpu(process, begin_s + 2)  # DuckDB works on it for minutes
             os.read(terminal, 65536)  # what the terminal showed of the keys
             assert not select.select([terminal], [], [], 0)[0]
             os.write(terminal, b"\x03")
             read_until(terminal, b"kdissect>")
-        os.write(terminal, b"select count(*) + 1000 as n from exchanges;\r")
-        read_until(terminal, b"1331.*kdissect>")
-        os.write(terminal, b"\x04")
-        assert process.wait(DEADLINE_S) == 0
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        os.close(terminal)

@@ -14,7 +14,7 @@ from kdissect.analysis.engines.ibis_tables import declared_tables
 from kdissect.rules import executor
 from kdissect.rules.compiled_sql import columns_needed, kept_answers, names, table_of
 from kdissect.rules.executor import gather
-from kdissect.sql import separate_statements
+from kdissect.sql import buckets, separate_statements
 from kdissect.sql.buckets import keep_by_buckets
 from kdissect.sql.separate_statements import keep_or_separate, separated_text
 from kdissect.sql.spilled_percentiles import keep
@@ -171,7 +171,7 @@ def test_every_evidence_has_the_same_rows(
     kdissect.write(capture, tmp_path, tables=list(columns_needed()))
     expected = gather(tmp_path, columns_needed(), names())
     monkeypatch.setattr(executor, "query", pytest.fail)  # of those that could not be kept
-    monkeypatch.setattr(executor, "COUNTS", (Random(f"{SEED} {capture}").choice((2, 3, 7)),))
+    monkeypatch.setattr(buckets, "COUNTS", (Random(f"{SEED} {capture}").choice((2, 3, 7)),))
     refused: set[str] = set()
     in_buckets: set[str] = set()
 

@@ -140,10 +140,19 @@ def test_names_learnt_before_are_filled_in_at_once() -> None:
     assert builder.finish() == []
 
 
-def test_no_more_rows_are_held_back_than_the_limit_and_one_batch() -> None:
-    builder = BatchBuilder(TABLES["partitions"], CAPTURES, {}, held_limit=2)
-    assert builder.batch(partitions(("", TOPIC_ID), ("", TOPIC_ID))).num_rows == 0
-    batch = builder.batch(partitions(("", TOPIC_ID), ("", TOPIC_ID)))
+@pytest.mark.parametrize("limits", [{"held_limit": 2}, {"held_bytes": 1}])
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_no_more_rows_are_held_back_than_the_limit_and_one_batch(
+    limits: dict[str, int], is_taken: bool
+) -> None:
+    other = BatchBuilder(TABLES["partitions"], CAPTURES, {}, held_limit=0)
+    builder = BatchBuilder(TABLES["partitions"], CAPTURES, {}, **limits)
+
+    def batch_of(rows: PartitionRows) -> pa.RecordBatch:
+        return builder.take(other.batch(rows)) if is_taken else builder.batch(rows)
+
+    assert batch_of(partitions(("", TOPIC_ID), ("", TOPIC_ID))).num_rows == 0
+    batch = batch_of(partitions(("", TOPIC_ID), ("", TOPIC_ID)))
     assert batch["topic"].to_pylist() == [None, None]
     assert batch["topic_id"].to_pylist() == [TOPIC_ID_TEXT] * 2
     assert [held.num_rows for held in builder.finish()] == [2]

@@ -25,12 +25,12 @@ from kdissect.analysis.engines.ibis_tables import (
 from kdissect.analysis.engines.stored_tables import Place, numbered
 from kdissect.analysis.question import BucketKeys
 from kdissect.errors import KdissectError
-from kdissect.sql.buckets import COUNTS, keep_by_buckets
+from kdissect.sql.buckets import keep_by_buckets
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import connected, locked_connection
 from kdissect.sql.failures import engine_failures, exceeds_limit, query_error
 from kdissect.sql.files import PlainPaths
-from kdissect.sql.interruption import interruptible, short_queries
+from kdissect.sql.interruption import arrow_rows, interruptible, short_queries
 from kdissect.sql.separate_statements import keep_or_separate
 from kdissect.sql.spilled_percentiles import keep
 from kdissect.sql.times import with_zone
@@ -154,8 +154,7 @@ class DuckTables:
         ways: list[Callable[[], None]] = [lambda: keep_or_separate(self.connection, ANSWER, sql)]
         if bucketed_by:
             buckets = partial(self._keep_by_buckets, answer, bucketed_by)
-            ways = [lambda: keep(self.connection, ANSWER, sql)]
-            ways += [partial(buckets, count) for count in COUNTS]
+            ways = [lambda: keep(self.connection, ANSWER, sql), buckets]
         while True:
             for way in ways:
                 try:
@@ -169,13 +168,11 @@ class DuckTables:
             self.connection = self._opened.enter_context(self._connected())
             ways = ways[1:] or ways
 
-    def _keep_by_buckets(self, answer: "Node", bucketed_by: BucketKeys, count: int) -> None:
-        """Keep the rows of an answer, those of one bucket after those of another."""
-        connection = self.connection
+    def _keep_by_buckets(self, answer: "Node", bucketed_by: BucketKeys) -> None:
         bucket, whole = (sql_of(one.op()) for one in bucketed(answer))
         there = [(name, columns) for name, columns in bucketed_by if name in self._names]
-        choose = partial(self._add, connection)
-        keep_by_buckets(connection, ANSWER, (bucket, whole), there, count, choose)
+        choose = partial(self._add, self.connection)
+        keep_by_buckets(self.connection, ANSWER, (bucket, whole), there, choose)
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
@@ -254,9 +251,7 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
         chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
         query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608
         try:
-            places = interruptible(
-                lambda: connection.sql(query).to_arrow_table(), connection.interrupt
-            )
+            places = arrow_rows(connection, query)
         except engine_failures() as error:
             what = f"--having {condition!r}"
             raise query_error(what, error, table.column_names) from error
