@@ -48,7 +48,7 @@ def run(program: Program, capture: Path) -> Run:
     """One run; a process that fails ends the measurement."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [
-            part.replace("{out}", f"{scratch}/out").replace("{}", str(capture))
+            part.replace("{out}", f"{scratch}/out").replace("{}", str(capture.resolve()))
             for part in program.command
         ]
         with Path(scratch, "errors").open("wb") as errors:

@@ -1,6 +1,8 @@
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -44,9 +46,10 @@ def test_programs_take_turns():
     assert found == {"a": [Run(1.0, 1.0, 1, {})] * 2, "b": [Run(1.0, 1.0, 1, {})] * 2}
 
 
-def test_a_run_is_a_whole_process_with_its_rows_and_its_memory():
+@pytest.mark.parametrize("capture", [CAPTURE, Path(os.path.relpath(CAPTURE))])
+def test_a_run_is_a_whole_process_with_its_rows_and_its_memory(capture):
     tables = ("dissect", "{}", "-o", "{out}", "--tables", "connections")
-    found = timing.run(Program("own", (*timing.KDISSECT, *tables), str(ROOT)), CAPTURE)
+    found = timing.run(Program("own", (*timing.KDISSECT, *tables), str(ROOT)), capture)
     assert list(found.rows) == ["connections"]
     assert found.rows["connections"] > 0
     assert found.cpu_seconds > 0
