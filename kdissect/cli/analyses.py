@@ -127,9 +127,10 @@ def command_of(name: str) -> click.Command:
             extra = write_overview(answer, format_, file)
             rows, view = table.slice(0, limit), readable if format_ == "table" else None
             write_rows(rows, format_, file, columns is not None, extra, view)
-        if not table.num_rows and answer.balance is not None:
+        if not table.num_rows:
             given = (having, "--having") if having and not where else (where, "--where")
-            explain_empty(f"nothing for {name}", asdict(answer.balance), *given)
+            balance = asdict(answer.balance) if answer.balance is not None else None
+            explain_empty(f"nothing for {name}", balance, *given)
         return code_of(fail_on, conditions_of(answer))
 
     decorated: Callable[..., Any] = ask

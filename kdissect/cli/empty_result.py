@@ -11,16 +11,26 @@ NO_EXCHANGES: Final = "no Kafka exchanges"
 
 
 def explain_empty(
-    what: str, balance: Mapping[str, Any], condition: str | None = None, option: str = "--where"
+    what: str,
+    balance: Mapping[str, Any] | None,
+    condition: str | None = None,
+    option: str = "--where",
 ) -> None:
-    """Print counts of the input, the reasons, and advice on stderr."""
+    """Print counts of the input, the reasons, and advice on stderr.
+
+    `balance` is None for stored tables.
+    """
     click.echo(f"kdissect: {what}: {explanation(balance, condition, option)}", err=True)
 
 
 def explanation(
-    balance: Mapping[str, Any], condition: str | None = None, option: str = "--where"
+    balance: Mapping[str, Any] | None, condition: str | None = None, option: str = "--where"
 ) -> str:
     """Like "read 12 034 packets, 0 Kafka exchanges; 11 980 were non-tcp. Try --port."."""
+    if balance is None:
+        if condition:
+            return f"no row of the tables passes {option} {condition!r}."
+        return "the tables have no rows for it."
     packets, exchanges = balance["packets"], balance["exchanges"]
     text = f"read {counted(packets, 'packet')}, {counted(exchanges, 'Kafka exchange')}"
     reasons = balance.get("packets_by_reason") or {}

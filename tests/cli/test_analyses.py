@@ -1,5 +1,7 @@
 """Commands of the analyses: options, formats, output for people."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -48,6 +50,24 @@ def test_a_person_reads_units(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_found_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["latency", QUICKSTART, "--where", "api = 'Vote'"]) == 0
     assert "nothing for latency" in capsys.readouterr().err
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_nothing_found_in_stored_tables_is_explained(
+    name: str, quickstart_tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, quickstart_tables, "--format", "csv"]) == 0
+    found = capsys.readouterr()
+    has_rows = len(list(csv.reader(io.StringIO(found.out)))) > 1
+    nothing = f"kdissect: nothing for {name}: "
+    said = "" if has_rows else f"{nothing}the tables have no rows for it.\n"
+    assert found.err == said
+    assert run([name, quickstart_tables]) == 0
+    assert capsys.readouterr().err == said
+    assert run([name, quickstart_tables, "--having", "false"]) == 0
+    filtered = f"{nothing}no row of the tables passes --having 'false'.\n"
+    assert capsys.readouterr().err == filtered
 
 
 @pytest.mark.parametrize("unit", UNITS)
