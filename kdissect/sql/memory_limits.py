@@ -10,15 +10,16 @@ from kdissect.errors import InvalidArgument
 # than ten million values, which cannot be spilled.
 MEMORY_LIMIT: Final = "500MB"
 # An analysis starts with less, so that the whole process stays below MEMORY_LIMIT. Where something
-# cannot be spilled, it is asked again with MEMORY_LIMIT.
-FIRST_LIMIT: Final = "200MB"
+# cannot be spilled, it is asked again with more. Some that nearly fit do so in one run, and do not
+# in the next.
+FIRST_LIMITS: Final = ("200MB", "250MB")
 MEMORY_VARIABLE: Final = "KDISSECT_DUCKDB_MEMORY"
 MEMORY: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})? ?[KMGT]i?B", re.ASCII | re.IGNORECASE)
 
 
 def first_limits() -> list[str]:
     """Limits of an analysis, to be tried in turn; that of the environment is the only one."""
-    return [memory_limit()] if os.environ.get(MEMORY_VARIABLE) else [FIRST_LIMIT, MEMORY_LIMIT]
+    return [memory_limit()] if os.environ.get(MEMORY_VARIABLE) else [*FIRST_LIMITS, MEMORY_LIMIT]
 
 
 def memory_limit() -> str:

@@ -205,6 +205,6 @@ def test_more_values_than_memory_are_answered(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_the_environment_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert first_limits() == ["200MB", "500MB"]
+    assert first_limits() == ["200MB", "250MB", "500MB"]
     monkeypatch.setenv("KDISSECT_DUCKDB_MEMORY", "2GB")
     assert first_limits() == ["2GB"]
