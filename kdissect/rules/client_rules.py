@@ -1,11 +1,12 @@
 """Findings about clients: their connections, requests and versions."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.dimensions import SECOND_NS
-from kdissect.rules.context import Context, Wanted, number
+from kdissect.rules.conditions import among, least, some
+from kdissect.rules.context import Context, number
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.formatting import (
@@ -37,31 +38,25 @@ SINGLE: Final = 0.8
 SKEWED: Final = 0.5
 SKEWED_PARTITIONS: Final = 3
 SKEWED_BYTES: Final = 1_000_000
+FAILED: Final = some("refused", "no_answer")  # connections of a client to a broker
 VERDICTS: Final = {"breaks": "client-breaks-on-4.0", "may break": "client-may-break-on-4.0"}
 
 
 def refusals(seen: Context) -> Iterator[Finding]:
     """Brokers that are unreachable, temporarily or permanently."""
-    by_broker = seen.grouped("health", lambda row: str(row["broker"]))
-    failing = {
-        broker: rows
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]), FAILED)
+    failing = [
+        broker
         for broker, rows in by_broker.items()
         if rows.total("refused") + rows.total("no_answer") >= FEW
-    }
+    ]
+    served = seen.largest("health", "exchanges", "broker", failing) if failing else {}
     for is_there in (False, True):
-        brokers = [
-            broker for broker, rows in failing.items() if is_there == bool(rows.total("exchanges"))
-        ]
+        brokers = [broker for broker in failing if is_there == (broker in served)]
         if brokers:
-            rows = seen.chosen("health", is_failing(brokers))
+            rows = seen.chosen("health", FAILED & among("broker", brokers))
             is_sure = not is_there and seen.span_ns >= STARTING_NS
             yield _refused(brokers, rows, is_there, PROBLEM if is_sure else WARNING)
-
-
-def is_failing(brokers: Collection[str]) -> Wanted:
-    """Return whether connections to one of the brokers failed."""
-    chosen = frozenset(brokers)
-    return lambda row: str(row["broker"]) in chosen and (row["refused"] or row["no_answer"])
 
 
 def _refused(brokers: list[str], rows: Chosen, is_there: bool, severity: str) -> Finding:
@@ -86,9 +81,9 @@ def churn(seen: Context) -> Iterator[Finding]:
     """Clients that reconnect repeatedly, to a broker that accepts connections."""
     rows = seen.chosen_named(
         "health",
+        least(reconnects=CHURN),
         lambda row: (
-            number(row, "reconnects") >= CHURN
-            and number(row, "life_p50_ns") <= SHORT_NS
+            number(row, "life_p50_ns") <= SHORT_NS
             and (number(row, "exchanges") or seen.signs.is_one_way)
         ),
     )
@@ -108,7 +103,7 @@ def churn(seen: Context) -> Iterator[Finding]:
 
 def resets(seen: Context) -> Iterator[Finding]:
     """Connections reset by brokers."""
-    rows = seen.chosen("health", lambda row: row["reset_by_broker"])
+    rows = seen.chosen("health", some("reset_by_broker"))
     cut = rows.total("reset_by_broker")
     if cut >= FEW:
         brokers = list(dict.fromkeys(str(row["broker"]) for row in rows))
@@ -140,7 +135,9 @@ def unanswered_greetings(seen: Context) -> int:
 def metadata(seen: Context) -> Iterator[Finding]:
     """Clients that request metadata too often."""
     asked = refused_elsewhere(seen)
-    rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row, asked))
+    rows = seen.chosen_named(
+        "traffic", least(metadata=OFTEN), lambda row: _is_storm(seen, row, asked)
+    )
     if rows:
         times = rows.total("metadata")
         yield Finding(
@@ -158,8 +155,8 @@ def metadata(seen: Context) -> Iterator[Finding]:
 def refused_elsewhere(seen: Context) -> Counter[tuple[str | None, str | None]]:
     """Client at address → its requests to a broker that does not lead, after which it must look."""
     found: Counter[tuple[str | None, str | None]] = Counter()
-    for row in seen.every("errors"):
-        if row["error"] in MOVED and row["api"] != "Metadata":
+    for row in seen.every("errors", among("error", MOVED)):
+        if row["api"] != "Metadata":
             found[row["client"], row["client_ip"]] += number(row, "exchanges")
     return found
 
@@ -175,11 +172,8 @@ def empty_polls(seen: Context) -> Iterator[Finding]:
     """Consumers in a busy loop of empty fetches."""
     rows = seen.chosen_named(
         "traffic",
-        lambda row: (
-            (row["empty"] or 0) >= EMPTY
-            and number(row, "fetches") >= OFTEN
-            and number(row, "fetches") * SECOND_NS >= POLLS_PER_SECOND * seen.span_ns
-        ),
+        least(empty=EMPTY, fetches=OFTEN),
+        lambda row: number(row, "fetches") * SECOND_NS >= POLLS_PER_SECOND * seen.span_ns,
     )
     if rows:
         times, empty = rows.total("fetches"), weighted(rows, "empty", "fetches")
@@ -208,11 +202,8 @@ def lonely_records(seen: Context) -> Iterator[Finding]:
     """Producers that do not batch."""
     rows = seen.chosen_named(
         "traffic",
-        lambda row: (
-            number(row, "batches") >= OFTEN
-            and (row["single"] or 0) >= SINGLE
-            and number(row, "batches") * SECOND_NS >= BATCHES_PER_SECOND * seen.span_ns
-        ),
+        least(batches=OFTEN, single=SINGLE),
+        lambda row: number(row, "batches") * SECOND_NS >= BATCHES_PER_SECOND * seen.span_ns,
     )
     if rows:
         single = weighted(rows, "single", "batches")
@@ -244,7 +235,7 @@ def skew(seen: Context) -> Iterator[Finding]:
 
 def recompressed(seen: Context) -> Iterator[Finding]:
     """Topics with records that brokers recompress."""
-    rows = seen.chosen("skew", is_recompressed)
+    rows = seen.chosen("skew", wanted=is_recompressed)
     if rows:
         first = rows[0]
         topics = list(dict.fromkeys(named(row["topic"]) for row in rows))
@@ -269,7 +260,7 @@ def is_recompressed(row: Row) -> bool:
 def upgrades(seen: Context) -> Iterator[Finding]:
     """Clients that Kafka 4.0 does not support."""
     for verdict, id_ in VERDICTS.items():
-        if rows := seen.grouped("upgrade", lambda row: row["verdict"]).get(verdict):
+        if rows := seen.chosen("upgrade", among("verdict", [verdict])):
             yield _upgrade(id_, rows, verdict == "breaks")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
+from kdissect.rules.conditions import least, some
 from kdissect.rules.context import PEERS, Context, number
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -75,13 +76,16 @@ def lookers(seen: Context) -> Iterator[Finding]:
     """Clients that get metadata only: they do not reach the advertised brokers."""
     if len(seen.signs.lookers) >= MOST_LOOKERS:
         return
-    failing = {row["client"] for row in seen.every("errors") if number(row, "exchanges") >= FEW}
+    often = {name: times for name, times in seen.signs.lookers.items() if times >= LOOKS}
+    if not often:
+        return
+    failing = {row["client"] for row in seen.every("errors", least(exchanges=FEW))}
     connections: Counter[str] = Counter()
-    for row in seen.every("health"):
-        connections[row["client"] or ""] += number(row, "connections")
+    for row in seen.every("health", least(connections=1)):
+        connections[row["client"] or ""] += row["connections"]
     found = {
         name: times
-        for name, times in seen.signs.lookers.items()
+        for name, times in often.items()
         if name not in failing and is_lost(times, connections[name], seen.span_ns)
     }
     if found:
@@ -101,12 +105,13 @@ def is_lost(times: int, connections: int, span_ns: int) -> bool:
     """Return whether metadata is requested too often, or on too many connections, for a tool."""
     is_hasty = times >= MANY_LOOKS and times * SECOND_NS >= span_ns
     is_new = times <= 2 * connections and times * LOOK_EVERY_NS >= span_ns
-    return times >= LOOKS and (is_hasty or is_new)
+    return is_hasty or is_new
 
 
 def idle_closes(seen: Context) -> Iterator[Finding]:
     """Connections that brokers close after the same idle time, and that clients open again."""
-    by_broker = seen.grouped("health", lambda row: str(row["broker"]), is_closed)
+    # Connections of clients that had used them.
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]), some("closed_by_broker"))
     for broker, rows in by_broker.items():
         closed = rows.total("closed_by_broker")
         shortest = min(number(row, "idle_min_ns") for row in rows)
@@ -129,11 +134,6 @@ def idle_closes(seen: Context) -> Iterator[Finding]:
             },
             {"broker": broker} | their(rows),
         )
-
-
-def is_closed(row: Row) -> bool:
-    """Return whether the broker ended connections of a client that had used them."""
-    return number(row, "closed_by_broker") > 0
 
 
 def full_links(seen: Context) -> Iterator[Finding]:
@@ -164,7 +164,7 @@ def full_links(seen: Context) -> Iterator[Finding]:
 
 def far_clients(seen: Context) -> Iterator[Finding]:
     """Clients whose latency is the round trip to the broker."""
-    rows = seen.chosen_named("health", is_far)
+    rows = seen.chosen_named("health", least(rtt_p50_ns=ROUND_TRIP_NS), is_far)
     if rows.total("exchanges") < ENOUGH:
         return
     trips = [number(row, "rtt_p50_ns") for row in rows]
@@ -185,7 +185,7 @@ def is_far(row: Row) -> bool:
     """Return whether a client's time is mostly round trips; brokers are left to replication."""
     trip = number(row, "rtt_p50_ns")
     is_most = number(row, "time_p99_ns") <= ROUND_TRIPS * trip
-    return trip >= ROUND_TRIP_NS and is_most and not PEERS.match(row["client"] or "")
+    return is_most and not PEERS.match(row["client"] or "")
 
 
 def _brokers(rows: Chosen) -> list[str]:
@@ -194,7 +194,8 @@ def _brokers(rows: Chosen) -> list[str]:
 
 def unreachable(seen: Context) -> Iterator[Finding]:
     """Brokers from whose host nothing came back, not even an acknowledgment."""
-    by_broker = seen.grouped("health", lambda row: str(row["broker"]), is_unreachable)
+    silent = least(unacknowledged_ns=SILENT_NS)
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]), silent)
     for broker, rows in by_broker.items():
         longest = rows.largest("unacknowledged_ns")
         yield Finding(
@@ -206,11 +207,6 @@ def unreachable(seen: Context) -> Iterator[Finding]:
             {"unacknowledged_ns": longest},
             {"broker": broker, "brokers": [broker]} | their(rows),
         )
-
-
-def is_unreachable(row: Row) -> bool:
-    """Return whether a client got no packet of a broker's host for long."""
-    return number(row, "unacknowledged_ns") >= SILENT_NS
 
 
 def _senders(rows: Chosen) -> str:

@@ -8,7 +8,9 @@ from typing import Any, Final
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.analysis.summary.summary import Summary
+from kdissect.rules.conditions import ALL, Condition
 from kdissect.rules.evidence_rows import ROWS, Chosen, Row, Rows, in_ns
+from kdissect.rules.evidence_sources import EveryRow, GivenRows
 from kdissect.rules.indicators import Indicators
 
 PEERS: Final = re.compile(PEER)  # client ids of brokers and controllers
@@ -21,7 +23,7 @@ GROUPED_ROWS: Final = 10 * ROWS
 class Context:
     """`evidence` has the rows by name, `failures` the reasons where they are missing.
 
-    `more` returns all rows of evidence that is truncated in `evidence`, `unread` are
+    `more` has all rows of evidence that is truncated in `evidence`, `unread` are
     those whose further rows are unavailable. `cut` are the evidences that rules have used without
     reading all their rows.
     """
@@ -30,7 +32,7 @@ class Context:
     signs: Indicators
     evidence: Mapping[str, list[Row]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
-    more: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
+    more: Mapping[str, EveryRow] = field(default_factory=dict)
     unread: Collection[str] = ()
     cut: set[str] = field(default_factory=set)
 
@@ -52,47 +54,67 @@ class Context:
             self.cut.add(name)
         return Rows(found[:ROWS])
 
-    def every(self, name: str) -> Iterator[Row]:
-        """All rows of an evidence, in its order."""
-        return self.more[name]() if name in self.more else iter(self._gathered(name))
+    def every(self, name: str, condition: Condition = ALL) -> Iterator[Row]:
+        """All rows of an evidence for which a condition holds, in its order."""
+        for rows in self._every(name).batches(condition):
+            yield from rows
 
-    def chosen(self, name: str, wanted: Wanted = bool) -> Chosen:
-        """The rows of an evidence that match a rule's predicate."""
+    def chosen(self, name: str, condition: Condition = ALL, wanted: Wanted | None = None) -> Chosen:
+        """The rows of an evidence that match a rule's condition and predicate."""
         found = Chosen()
-        for row in self.every(name):
-            if wanted(row):
-                found.take(row)
+        for rows in self._every(name).batches(condition):
+            if matching := rows if wanted is None else list(filter(wanted, rows)):
+                for row in matching[: ROWS - len(found)]:
+                    found.keep(row)
+                found.add(matching)
         self._tell_more(name, [found])
         return found
 
-    def chosen_named(self, name: str, wanted: Wanted) -> Chosen:
+    def chosen_named(self, name: str, condition: Condition, wanted: Wanted | None = None) -> Chosen:
         """The same, for rows of one client each.
 
         Where bytes are missing, rows without a name are of many clients: it was not captured.
         """
-        is_whole = not self.summary.network.missing_bytes
-        return self.chosen(name, lambda row: (is_whole or row["client"]) and wanted(row))
+        if not self.summary.network.missing_bytes:
+            return self.chosen(name, condition, wanted)
+        return self.chosen(
+            name, condition, lambda row: row["client"] and (wanted is None or wanted(row))
+        )
 
     def grouped(
-        self, name: str, key: Callable[[Row], Hashable], wanted: Wanted = bool
+        self,
+        name: str,
+        key: Callable[[Row], Hashable],
+        condition: Condition = ALL,
+        wanted: Wanted | None = None,
     ) -> dict[Any, Chosen]:
-        """The rows that match a rule's predicate, grouped by `key`: at most ROWS groups."""
+        """The same rows, grouped by `key`: at most ROWS groups."""
         found: dict[Any, Chosen] = {}
         kept = 0
-        for row in self.every(name):
-            if not wanted(row):
-                continue
-            group = key(row)
-            if group not in found:
-                if len(found) == ROWS:
-                    self.cut.add(name)
-                    continue
-                found[group] = Chosen()
-            is_kept = not found[group] or kept < GROUPED_ROWS
-            found[group].take(row, is_kept=is_kept)
-            kept += is_kept
+        for rows in self._every(name).batches(condition):
+            groups: dict[Any, list[Row]] = {}
+            for row in rows if wanted is None else filter(wanted, rows):
+                group = key(row)
+                if group not in found:
+                    if len(found) == ROWS:
+                        self.cut.add(name)
+                        continue
+                    found[group] = Chosen()
+                groups.setdefault(group, []).append(row)
+                if not found[group] or kept < GROUPED_ROWS:
+                    found[group].keep(row)
+                    kept += 1
+            for group, those in groups.items():
+                found[group].add(those)
         self._tell_more(name, found.values())
         return found
+
+    def largest(self, name: str, column: str, by: str, values: Collection[str]) -> dict[str, int]:
+        """The largest number of a column for each of the values of another; without zeros."""
+        return self._every(name).largest(column, by, values)
+
+    def _every(self, name: str) -> EveryRow:
+        return self.more[name] if name in self.more else GivenRows(self._gathered(name))
 
     def _gathered(self, name: str) -> list[Row]:
         """The kept rows of an evidence; records when the engine had no room to read all of them."""

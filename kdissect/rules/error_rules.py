@@ -7,6 +7,7 @@ from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import LEADERLESS, OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
+from kdissect.rules.conditions import among, some
 from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -65,14 +66,15 @@ UNANSWERED_SHARE: Final = 0.01
 
 def failovers(seen: Context) -> Iterator[Finding]:
     """Partitions that had a leader, lost it and got a new one."""
-    by_broker = seen.grouped("failovers", lambda row: row["old_broker"], is_failover)
+    by_broker = seen.grouped("failovers", lambda row: row["old_broker"], wanted=is_failover)
     if not by_broker:
         return
-    ways = seen.grouped("failovers", lambda row: (row["old_broker"], row["access"]), is_failover)
-    words = (*ACCESS, "metadata")
-    refused = seen.grouped(
-        "health", lambda row: row["broker"], lambda row: row["broker"] in by_broker
+    ways = seen.grouped(
+        "failovers", lambda row: (row["old_broker"], row["access"]), wanted=is_failover
     )
+    words = (*ACCESS, "metadata")
+    of_these = some("refused", "no_answer") & among("broker", by_broker)
+    refused = seen.grouped("health", lambda row: row["broker"], of_these)
     for broker, rows in sorted(by_broker.items(), key=lambda one: -longest_time(one[1])):
         by_access = {access: ways.get((broker, access), Chosen()) for access in words}
         yield _blackout(broker, rows, by_access, refused.get(broker, Chosen()))
@@ -166,10 +168,10 @@ def _place(row: Row) -> str:
 
 def replicas(seen: Context) -> Iterator[Finding]:
     """Fewer in-sync replicas than the topic requires."""
-    rows = seen.chosen("errors", lambda row: row["error"] in REPLICAS)
+    rows = seen.chosen("errors", among("error", REPLICAS))
     if not rows:
         return
-    blackouts = seen.chosen("failovers", lambda row: row["cause"] in REPLICAS)
+    blackouts = seen.chosen("failovers", among("cause", REPLICAS))
     longest = blackouts.largest("blackout_ns")
     until = f", for up to {duration(longest)}" if longest else ""
     open_ = blackouts.total("unfinished")
@@ -190,7 +192,7 @@ def replicas(seen: Context) -> Iterator[Finding]:
 
 def logins(seen: Context) -> Iterator[Finding]:
     """SASL logins that were rejected."""
-    refused = seen.chosen("errors", lambda row: row["error"] in LOGIN)
+    refused = seen.chosen("errors", among("error", LOGIN))
     silent = seen.chosen("logins")
     if not refused and not silent:
         return
@@ -219,7 +221,7 @@ def logins(seen: Context) -> Iterator[Finding]:
 
 def rights(seen: Context) -> Iterator[Finding]:
     """Authorization failures of clients."""
-    rows = seen.chosen("errors", lambda row: row["error"] and RIGHTS in row["error"])
+    rows = seen.chosen("errors", wanted=lambda row: row["error"] and RIGHTS in row["error"])
     if rows:
         causes = ", ".join(several(rows, "error"))
         apis = ", ".join(several(rows, "api"))
@@ -250,7 +252,7 @@ def codes(seen: Context) -> Iterator[Finding]:
             return False
         return not (name in LOGIN | REPLICAS or RIGHTS in name or is_usual(name, row))
 
-    by_error = seen.grouped("errors", lambda row: row["error"] or "UNKNOWN", is_other)
+    by_error = seen.grouped("errors", lambda row: row["error"] or "UNKNOWN", wanted=is_other)
     for name, rows in by_error.items():
         yield _code(seen, name, rows)
 

@@ -5,7 +5,8 @@ name a few and state how many exist: so the first rows are kept, in the order of
 (the worst first), and the numbers of all rows are summed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from kdissect.text.human import TEXT_LENGTH, cut
@@ -75,20 +76,25 @@ class Chosen(Rows):
         self._smallest: dict[str, int] = {}
         self._names: dict[str, set[int]] = {}
 
-    def take(self, row: Row, *, is_kept: bool = True) -> None:
-        """Count a row; keep it when it is among the first."""
-        self.taken += 1
-        if is_kept and len(self) < ROWS:
+    def keep(self, row: Row) -> None:
+        """Keep a row if it is among the first; `add` counts it."""
+        if len(self) < ROWS:
             self.append(_cut(row))
-        for name, value in row.items():
-            if isinstance(value, int):
-                self._count(name, int(value))
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Count rows; those of an evidence have the same columns."""
+        self.taken += len(rows)
+        for name in rows[0]:
+            values = [row[name] for row in rows]
+            known = [value for value in values if value is not None]
+            if known and isinstance(known[0], int):
+                self._add_numbers(name, known)
             elif name in COUNTED:
-                self._name(name, value)
-        client = row.get("client") or row.get("client_id")
-        self._name(CLIENT, (client, row.get("client_ip")))
-        if client:
-            self._name(NAMED_CLIENT, (client, row.get("client_ip")))
+                self._add_names(name, values)
+        names = [row.get("client") or row.get("client_id") for row in rows]
+        clients = [(name, row.get("client_ip")) for name, row in zip(names, rows, strict=True)]
+        self._add_names(CLIENT, clients)
+        self._add_names(NAMED_CLIENT, [client for client in clients if client[0]])
 
     def total(self, name: str) -> int:
         return self._sums.get(name, 0)
@@ -103,19 +109,21 @@ class Chosen(Rows):
         """The same for a column of `COUNTED`, or CLIENT; null is one of them."""
         return max(found, len(self._names.get(name, ())))
 
-    def _count(self, name: str, value: int) -> None:
-        self._sums[name] = self._sums.get(name, 0) + value
-        if value > self._largest.get(name, value - 1):
-            self._largest[name] = value
-        if value < self._smallest.get(name, value + 1):
-            self._smallest[name] = value
+    def _add_numbers(self, name: str, values: Sequence[int]) -> None:
+        self._sums[name] = self._sums.get(name, 0) + sum(values)
+        self._largest[name] = max(self._largest.get(name, values[0]), *values)
+        self._smallest[name] = min(self._smallest.get(name, values[0]), *values)
 
-    def _name(self, name: str, value: object) -> None:
+    def _add_names(self, name: str, values: Iterable[object]) -> None:
         found = self._names.setdefault(name, set())
-        if len(found) < DISTINCT:
-            found.add(hash(value))
-        elif hash(value) not in found:
-            self.has_more_names = True
+        hashes = set(map(hash, values))
+        if len(found) + len(hashes) <= DISTINCT:
+            found |= hashes
+            return
+        hashes -= found
+        room = max(0, DISTINCT - len(found))
+        found.update(islice(hashes, room))
+        self.has_more_names |= len(hashes) > room
 
 
 def _cut(row: Row) -> Row:

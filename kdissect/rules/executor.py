@@ -1,6 +1,6 @@
 """The generated queries run on Parquet files, by DuckDB."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from kdissect.rules.compiled_sql import (
     whole_query,
 )
 from kdissect.rules.evidence_rows import ROWS, Row
+from kdissect.rules.evidence_sources import EveryRow, KeptRows, row_batches
 from kdissect.sql.buckets import Choose, keep_by_buckets
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.failures import engine_failures, lacks_memory, reason_of
@@ -35,19 +36,18 @@ ONE_THREAD: Final = {"threads": "1"}
 LITTLE: Final = {**ONE_THREAD, "memory_limit": "160MB"}
 # For more rows, all threads and the memory of an analysis; `LITTLE` takes several times as long.
 MANY_ROWS: Final = 10_000_000  # of all tables: 2 GB of capture
-FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
 
 
 class Answers(NamedTuple):
     """Evidence name → its first rows, or the reason where the engine gave up.
 
-    `more` returns all rows of those that have more, while the connection is open; `unread` are
+    `more` has all rows of those that have more, while the connection is open; `unread` are
     those too large for the engine to keep in full.
     """
 
     rows: dict[str, list[Row]]
     failures: dict[str, str]
-    more: dict[str, Callable[[], Iterator[Row]]]
+    more: dict[str, EveryRow]
     unread: set[str]
 
 
@@ -147,7 +147,8 @@ def _ask(
         return True
     try:
         # Not by a cursor, whose query `interrupt` would not end.
-        found.rows[name] = list(_fetched(connection.execute(query(name)), is_shortened=True))
+        batches = row_batches(connection.execute(query(name)))
+        found.rows[name] = [shortened(row) for rows in batches for row in rows]
     except engine_failures() as error:
         found.failures[name] = reason_of(error)
         return not lacks_memory(error)
@@ -169,7 +170,7 @@ def _keep_all(
     So the query runs once, however many rows it has. False: the engine cannot keep them.
     """
     every = f"every_{name}"
-    select = f"SELECT * FROM {every}"  # noqa: S608  # a name of ours
+    kept = KeptRows(connection, every)
     answer = kept_answers().get(name)
     try:
         if over is not None or answer is None or not answer.keys:
@@ -178,13 +179,12 @@ def _keep_all(
             keep_by_buckets(connection, table_of(name), answer.buckets, answer.keys, choose)
             keep_or_separate(connection, every, answer.whole(name))
             connection.execute(f"DROP TABLE {table_of(name)}")
-        first = connection.execute(f"{select} LIMIT {ROWS + 1}")
-        found.rows[name] = list(_fetched(first, is_shortened=True))
+        found.rows[name] = [shortened(row) for row in kept.first(ROWS + 1)]
     except engine_failures():
         return False
     found.failures.pop(name, None)
     if len(found.rows[name]) > ROWS:
-        found.more[name] = partial(_rows, connection, select)
+        found.more[name] = kept
     return True
 
 
@@ -194,20 +194,6 @@ def gather(
     """The first rows of evidence, and the reasons where the engine gave up."""
     with answers(directory, columns, names) as found:
         return found.rows, found.failures
-
-
-def _rows(connection: "DuckDBPyConnection", sql: str) -> Iterator[dict[str, Any]]:
-    """The rows of a kept answer; others may be read at the same time."""
-    return _fetched(connection.cursor().execute(sql))
-
-
-def _fetched(cursor: "DuckDBPyConnection", is_shortened: bool = False) -> Iterator[dict[str, Any]]:
-    """The rows of a query, with texts from the wire as they are or cut."""
-    titles = [column[0] for column in cursor.description or ()]
-    while rows := cursor.fetchmany(FETCHED_ROWS):
-        for row in rows:
-            found = dict(zip(titles, row, strict=True))
-            yield shortened(found) if is_shortened else found
 
 
 def shortened(row: Row) -> dict[str, Any]:

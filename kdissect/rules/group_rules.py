@@ -5,6 +5,7 @@ from typing import Final
 
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.commits import SHARED
+from kdissect.rules.conditions import ALL, Condition, among, either, some
 from kdissect.rules.context import Context, Wanted, number, time_ns
 from kdissect.rules.evidence_rows import NAMED_CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -21,6 +22,7 @@ MEMBERS_OF_GROUPS: Final = (
     "table members --where 'group_id is not null' "
     "--columns time,client_id,member_id,generation,event,protocol,error"
 )
+LOST: Final = either(some("lost"), among("cause", [TIMEOUT]))
 MAX_POLL: Final = "max poll exceeded"
 STATIC: Final = "static restart"
 EMPTIED: Final = "emptied"
@@ -44,16 +46,18 @@ LATE_NS: Final = 10 * SECOND_NS
 FALLEN_NS: Final = 5 * SECOND_NS
 
 
-def by_group(seen: Context, wanted: Wanted) -> dict[str, Chosen]:
+def by_group(
+    seen: Context, condition: Condition = ALL, wanted: Wanted | None = None
+) -> dict[str, Chosen]:
     """The rebalances of each group that match a rule."""
-    return seen.grouped("rebalances", lambda row: named(row["group_id"]), wanted)
+    return seen.grouped("rebalances", lambda row: named(row["group_id"]), condition, wanted)
 
 
 def by_cause(seen: Context, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
     """The same by their causes."""
     found: dict[str, dict[str, Chosen]] = {}
     both = seen.grouped(
-        "rebalances", lambda row: (named(row["group_id"]), named(row["cause"])), wanted
+        "rebalances", lambda row: (named(row["group_id"]), named(row["cause"])), wanted=wanted
     )
     for (group, cause), rows in both.items():
         found.setdefault(group, {})[cause] = rows
@@ -63,8 +67,8 @@ def by_cause(seen: Context, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
 def timeouts(seen: Context) -> Iterator[Finding]:
     """Members that vanished."""
     # In a rebalance with another cause the client is the one that caused it, not the one lost.
-    known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
-    for group, lost in by_group(seen, is_lost).items():
+    known = by_group(seen, among("cause", [TIMEOUT]), lambda row: row["client_id"])
+    for group, lost in by_group(seen, LOST, is_lost).items():
         member = clients_of(known[group]) if group in known else "a member"
         text = f"Group {group} lost {member} to a session timeout"
         times = sum(times_lost(row) for row in lost)
@@ -76,7 +80,7 @@ def timeouts(seen: Context) -> Iterator[Finding]:
 
 def expelled(seen: Context) -> Iterator[Finding]:
     """Members that fell silent and were unknown afterwards, in groups whose joins were not seen."""
-    reported = by_group(seen, is_lost)
+    reported = by_group(seen, LOST, is_lost)
     for one in seen.signs.expelled.silences():
         group = named(one.group)
         if group in reported:
@@ -108,7 +112,7 @@ def times_lost(row: Row) -> int:
 
 def slow_polls(seen: Context) -> Iterator[Finding]:
     """Members that exceeded their poll interval."""
-    for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
+    for group, slow in by_group(seen, among("cause", [MAX_POLL])).items():
         text = f"{clients_of(slow)} exceeded max.poll.interval.ms and left group {group}"
         text += f"{_stalled(slow)}{_after(slow)}"
         yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
@@ -118,9 +122,9 @@ def storms(seen: Context) -> Iterator[Finding]:
     """Groups that rebalance constantly."""
     causes = by_cause(seen, is_real)
     # A consumer that leaves in order and comes back stops no other member.
-    left = by_group(seen, lambda row: row["outcome"] == EMPTIED and row["cause"] == LEAVE)
+    left = by_group(seen, among("outcome", [EMPTIED]) & among("cause", [LEAVE]))
     restarts = {group: rows.total("rebalances") for group, rows in left.items()}
-    for group, real in by_group(seen, is_real).items():
+    for group, real in by_group(seen, wanted=is_real).items():
         times = real.total("rebalances")
         # Also while the group had no members: they left, or crashed, and came again.
         stopped = real.total("all_stopped_ns")
@@ -142,7 +146,7 @@ def is_real(row: Row) -> bool:
 def stops(seen: Context) -> Iterator[Finding]:
     """Long rebalances without one of the above causes."""
     causes = by_cause(seen, is_long)
-    for group, long in by_group(seen, is_long).items():
+    for group, long in by_group(seen, wanted=is_long).items():
         text = f"Partitions of group {group} stalled for up to "
         text += f"{duration(long.largest('stopped_ns'))} in "
         text += f"{counted(long.total('rebalances'), 'rebalance')}: {_causes(causes[group])}"
@@ -153,8 +157,9 @@ def stops(seen: Context) -> Iterator[Finding]:
 
 def waits(seen: Context) -> Iterator[Finding]:
     """Members that waited in a rebalance of a group whose assignments were not captured."""
-    known = by_group(seen, lambda row: is_long(row) or is_lost(row) or row["cause"] == MAX_POLL)
-    for one in seen.signs.rejoins.waits():
+    rejoins = seen.signs.rejoins.waits()
+    known = by_group(seen, wanted=is_reported) if rejoins else {}
+    for one in rejoins:
         group, times = named(one.group), one.rebalances
         if group in known:
             continue
@@ -169,6 +174,11 @@ def waits(seen: Context) -> Iterator[Finding]:
             one.first_ns + one.waited_ns,
             shown_by=MEMBERS_OF_GROUPS,
         )
+
+
+def is_reported(row: Row) -> bool:
+    """Return whether another rule reports a rebalance."""
+    return is_long(row) or is_lost(row) or row["cause"] == MAX_POLL
 
 
 def _waited(one: Wait) -> str:
@@ -196,7 +206,7 @@ def is_long(row: Row) -> bool:
 
 def static_restarts(seen: Context) -> Iterator[Finding]:
     """Static members that returned."""
-    for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
+    for group, back in by_group(seen, among("cause", [STATIC])).items():
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
         members = back.distinct("group_instance_id", len(names))
         text = f"{agreeing(members, 'Static member', 'Static members')} "

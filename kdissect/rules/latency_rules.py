@@ -8,6 +8,7 @@ from typing import Final
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.counters import ApiRow
+from kdissect.rules.conditions import among, least, some
 from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -99,7 +100,7 @@ def is_sent_again(seen: Context, row: Row) -> bool:
 
 def has_moved_coordinators(seen: Context) -> bool:
     """Return whether a coordinator moved; the new one reads its groups first."""
-    return any(row["error"] == "NOT_COORDINATOR" for row in seen.every("errors"))
+    return any(seen.every("errors", among("error", ["NOT_COORDINATOR"])))
 
 
 def overlapping(rows: Rows) -> list[Rows]:
@@ -226,10 +227,8 @@ def followers(seen: Context) -> Iterator[Finding]:
 
 def has_moved_leaders(seen: Context) -> bool:
     """Return whether clients met leader changes, after which followers fetch elsewhere."""
-    return any(
-        row["error"] in MOVED and not PEERS.match(row["client"] or "")
-        for row in seen.every("errors")
-    )
+    moved = seen.every("errors", among("error", MOVED))
+    return any(not PEERS.match(row["client"] or "") for row in moved)
 
 
 def is_slow_follower(row: Row, others: Rows) -> bool:
@@ -265,9 +264,12 @@ def slow_brokers(seen: Context) -> Iterator[Finding]:
     # Until followers have found a new leader, requests wait for them.
     held = COMMITS | ({"Produce"} if seen.signs.acks_all else set())
     often = OF_STARTS | (held if has_moved_leaders(seen) else set())
-    far = distances(seen)
+    working = seen.rows("work")
+    brokers = {str(row["broker"]) for row in working}
+    # The longest of the round trips between the tap and a broker.
+    far = seen.largest("health", "rtt_broker_p50_ns", "broker", brokers)
     judged = [
-        at_broker(row, far.get(str(row["broker"]), 0)) for row in seen.rows("work")
+        at_broker(row, far.get(str(row["broker"]), 0)) for row in working
         if row["api"] in OWN - left_out
         and number(row, "exchanges") >= (ENOUGH if row["api"] in often else SOME)
     ]  # fmt: skip
@@ -295,21 +297,12 @@ def unread_brokers(seen: Context) -> dict[str, Chosen]:
     if not seen.summary.network.zero_windows:
         return {}
     # A broker does not read requests of a throttled client.
-    throttled = seen.chosen("traffic", lambda row: row["throttled"])
+    throttled = seen.chosen("traffic", some("throttled"))
     muted = {(row["client"], row["client_ip"]) for row in throttled}
     return seen.grouped(
-        "health", lambda row: str(row["broker"]),
+        "health", lambda row: str(row["broker"]), least(troubled=DEGRADED),
         lambda row: is_unread_by_broker(row) and (row["client"], row["client_ip"]) not in muted,
     )  # fmt: skip
-
-
-def distances(seen: Context) -> dict[str, int]:
-    """Broker → the longest of its clients' round trips between the tap and the broker, in ns."""
-    found: dict[str, int] = {}
-    for row in seen.every("health"):
-        broker = str(row["broker"])
-        found[broker] = max(found.get(broker, 0), number(row, "rtt_broker_p50_ns"))
-    return found
 
 
 def _deducted(row: Row) -> str:
@@ -408,13 +401,11 @@ def network(seen: Context) -> Iterator[Finding]:
 
 
 def _held_up(seen: Context, id_: str, wanted: Callable[[Row], bool]) -> Iterator[Finding]:
-    rows = seen.chosen_named("health", wanted)
+    rows = seen.chosen_named("health", least(troubled=DEGRADED), wanted)
     if not rows:
         return
     longest = rows.largest("time_p99_ns")
-    (worst, *_) = seen.chosen_named(
-        "health", lambda row: wanted(row) and number(row, "time_p99_ns") == longest
-    )
+    (worst, *_) = seen.chosen_named("health", least(troubled=DEGRADED, time_p99_ns=longest), wanted)
     text = _held_up_text(id_, rows, worst)
     yield Finding(
         id_,
@@ -507,7 +498,7 @@ def is_degraded(row: Row) -> bool:
 
 def quotas(seen: Context) -> Iterator[Finding]:
     """Clients throttled by brokers."""
-    rows = seen.chosen("traffic", lambda row: row["throttled"])
+    rows = seen.chosen("traffic", some("throttled"))
     if rows:
         longest = rows.largest("throttle_max_ms")
         yield Finding(

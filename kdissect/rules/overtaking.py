@@ -7,6 +7,7 @@ in order. The code tells a loss only where no such batch was refused, or where o
 from collections import defaultdict
 from typing import Final, NamedTuple
 
+from kdissect.rules.conditions import among, some
 from kdissect.rules.context import Context, number, time_ns
 from kdissect.rules.evidence_rows import Row
 from kdissect.rules.produce_rules import NO_ANSWER
@@ -26,8 +27,10 @@ def overtaking(seen: Context) -> dict[Client, int]:
     """Clients whose batches out of order overtook refused ones and were written, with the number
     of errors that this explains.
     """
+    if not any(seen.every("errors", among("error", [OUT_OF_ORDER]))):
+        return {}
     batches: dict[Client, _Batches] = defaultdict(lambda: _Batches({}, []))
-    lost = {_client(row) for row in seen.every("delivery") if row["given_up"]}
+    lost = {_client(row) for row in seen.every("delivery", some("given_up"))}
     for row in seen.every("retries"):
         if number(row, "not_written"):
             lost.add(_client(row))

@@ -1,15 +1,15 @@
 """Evidence by plans, in this process; and by DuckDB where the tables are too large for it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from typing import Final
 
 from kdissect.rules.compiled_sql import SHARING, both, plans, reads
 from kdissect.rules.evidence_rows import ROWS, Row
+from kdissect.rules.evidence_sources import EveryRow, PlannedRows
 from kdissect.rules.executor import Answers, answers, shortened
-from kdissect.rules.plans.evaluator import Plan, rows_of
+from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.rules.plans.values import Reads
 from kdissect.tables.spilled_tables import KeptTables
@@ -39,7 +39,7 @@ def _planned(
     plan: Plan, roots: Mapping[str, list[int]], count: int, names: Iterable[str]
 ) -> Answers:
     rows: dict[str, list[Row]] = {}
-    more: dict[str, Callable[[], Iterator[Row]]] = {}
+    more: dict[str, EveryRow] = {}
     expected = reads() if count > FEW_ROWS else {}
     for sharing in shared(names):
         if expected:
@@ -48,7 +48,7 @@ def _planned(
             limited, every = roots[name]
             rows[name] = [shortened(row) for row in islice(plan.rows(limited), ROWS + 1)]
             if len(rows[name]) > ROWS:
-                more[name] = partial(rows_of, plan.columns(every))
+                more[name] = PlannedRows(plan.columns(every))
     return Answers(rows, {}, more, set())
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
+from kdissect.rules.conditions import among, some
 from kdissect.rules.context import Context, number, time_ns
 from kdissect.rules.evidence_rows import Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -16,12 +17,13 @@ NO_ANSWER: Final = ("unanswered", "sent again")
 LONG_NS: Final = 60 * SECOND_NS
 ABORTS: Final = 5
 FEW: Final = 3  # connections
+BROKEN: Final = ("refused", "no_answer", "reset_by_broker")  # connections, by a broker
 DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # reported by transactions
 
 
 def duplicates(seen: Context) -> Iterator[Finding]:
     """Batches that are in the log twice."""
-    rows = seen.chosen("delivery", lambda row: row["written_twice"])
+    rows = seen.chosen("delivery", some("written_twice"))
     if rows:
         twice = rows.total("records_twice")
         yield Finding(
@@ -43,7 +45,7 @@ def duplicates(seen: Context) -> Iterator[Finding]:
 
 def given_up(seen: Context) -> Iterator[Finding]:
     """Batches that producers gave up."""
-    by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
+    by_error = seen.grouped("delivery", lambda row: row["last_error"], some("given_up"))
     for error, those in by_error.items():
         # The last try may have been at a new leader that the capture does not have.
         if error in MOVED or (error in OF_LEADERSHIP and _is_failover(seen)):
@@ -65,7 +67,7 @@ def given_up(seen: Context) -> Iterator[Finding]:
 
 def sent_again(seen: Context) -> Iterator[Finding]:
     """Batches that were sent again because a response was missing."""
-    rows = seen.chosen("retries", lambda row: row["cause"] in NO_ANSWER)
+    rows = seen.chosen("retries", among("cause", NO_ANSWER))
     if not rows:
         return
     slowest = rows.largest("until_success_ns")
@@ -96,7 +98,7 @@ def sent_again(seen: Context) -> Iterator[Finding]:
 
 def unsafe(seen: Context) -> Iterator[Finding]:
     """Producers that do not wait for all replicas."""
-    rows = seen.chosen("delivery", lambda row: row["acks"] in (0, 1))
+    rows = seen.chosen("delivery", among("acks", (0, 1)))
     if rows:
         yield Finding(
             "may-lose-records",
@@ -112,13 +114,11 @@ def unsafe(seen: Context) -> Iterator[Finding]:
 
 def lost_unnoticed(seen: Context) -> Iterator[Finding]:
     """Producers with acks=0 whose connections broke: records in flight are lost."""
-    rows = seen.chosen("delivery", lambda row: row["acks"] == 0)
+    rows = seen.chosen("delivery", among("acks", (0,)))
     if not rows:
         return
     addresses = {row["client_ip"] for row in rows}
-    broken = seen.chosen(
-        "health", lambda row: row["client_ip"] in addresses and broken_connections(row) > 0
-    )
+    broken = seen.chosen("health", some(*BROKEN), lambda row: row["client_ip"] in addresses)
     number_broken = sum(map(broken_connections, broken))
     if number_broken < FEW:
         return
@@ -139,7 +139,7 @@ def lost_unnoticed(seen: Context) -> Iterator[Finding]:
 
 def broken_connections(row: Row) -> int:
     """Connections of a client at a broker that the broker refused or reset."""
-    return sum(number(row, name) for name in ("refused", "no_answer", "reset_by_broker"))
+    return sum(number(row, name) for name in BROKEN)
 
 
 def transactions(seen: Context) -> Iterator[Finding]:
@@ -177,9 +177,8 @@ def transactions(seen: Context) -> Iterator[Finding]:
 def aborts(seen: Context) -> Iterator[Finding]:
     """Transactional ids whose transactions are aborted repeatedly."""
     by_id = seen.grouped(
-        "transactions", lambda row: row["transactional_id"],
-        lambda row: row["outcome"] == "aborted",
-    )  # fmt: skip
+        "transactions", lambda row: row["transactional_id"], among("outcome", ["aborted"])
+    )
     for name, those in by_id.items():
         if those.taken >= ABORTS:
             yield Finding(
@@ -239,7 +238,9 @@ def _brokers(rows: Chosen) -> str:
 
 def _again(seen: Context, rows: Rows) -> Chosen:
     clients = {(row["client_id"], row["client_ip"]) for row in rows}
-    return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in clients)
+    return seen.chosen(
+        "retries", wanted=lambda row: (row["client_id"], row["client_ip"]) in clients
+    )
 
 
 def _cause(seen: Context, rows: Rows) -> str:

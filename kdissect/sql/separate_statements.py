@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.sql.column_pruning import prune
 from kdissect.sql.failures import engine_failures, exceeds_limit
-from kdissect.sql.spilled_percentiles import keep
+from kdissect.sql.spilled_percentiles import in_steps, keep, keep_at_once, keep_in_steps
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -56,17 +56,21 @@ class Statements(NamedTuple):
 def keep_or_separate(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
     """Keep the rows of a query as a table, by separate statements where one does not fit.
 
-    Raises what DuckDB raises.
+    Percentiles are taken in steps in those statements that need it: in steps of the whole query,
+    all that it reads would be executed several times. Raises what DuckDB raises.
     """
     try:
-        keep(connection, table, sql)
+        keep_at_once(connection, table, sql)
     except engine_failures() as error:
         if not exceeds_limit(error):
             raise
         statements = separated_text(sql)
-        if not statements.parts:
+        if statements.parts:
+            keep_separately(connection, table, statements)
+        elif steps := in_steps(sql):
+            keep_in_steps(connection, table, steps)
+        else:
             raise
-        keep_separately(connection, table, statements)
 
 
 def keep_if_it_fits(connection: "DuckDBPyConnection", table: str, sql: str) -> bool:

@@ -49,7 +49,7 @@ def keep(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
     Raises what DuckDB raises.
     """
     try:
-        connection.execute(f"CREATE TABLE {table} AS {sql}")
+        keep_at_once(connection, table, sql)
     except engine_failures() as error:
         steps = in_steps(sql) if exceeds_limit(error) else None
         if steps is None:
@@ -57,12 +57,17 @@ def keep(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
         keep_in_steps(connection, table, steps)
 
 
+def keep_at_once(connection: "DuckDBPyConnection", table: str, sql: str) -> None:
+    """Keep the rows of a query as a table, by one statement. Raises what DuckDB raises."""
+    connection.execute(f"CREATE TABLE {table} AS {sql}")
+
+
 def keep_in_steps(connection: "DuckDBPyConnection", table: str, steps: Steps) -> None:
-    """Run the steps, and keep the rows of their query."""
+    """Run the steps, and keep the rows of their query. Raises what DuckDB raises."""
     try:
         for statement in steps.statements:
             connection.execute(statement)
-        connection.execute(f"CREATE TABLE {table} AS {steps.query}")
+        keep_at_once(connection, table, steps.query)
     finally:
         for one in steps.tables:
             connection.execute(f"DROP TABLE IF EXISTS {one}")

@@ -93,7 +93,7 @@ def test_all_rows_of_an_answer_begin_with_the_first(logins: Path, tmp_path: Path
     with answers(tmp_path / "tables", columns_needed(), ["errors", "logins"]) as found:
         assert (found.failures, found.unread) == ({}, set())
         for name in ("errors", "logins"):
-            every = list(found.more[name]())
+            every = [row for rows in found.more[name].batches() for row in rows]
             assert len(every) == LOGINS
             assert every[: ROWS + 1] == found.rows[name]
 
@@ -284,7 +284,8 @@ def test_the_numbers_of_rows_are_those_of_their_columns() -> None:
     ]
     chosen = Chosen()
     for row in rows:
-        chosen.take(row)
+        chosen.keep(row)
+    chosen.add(rows)
     known = [int(row["a"]) for row in rows if row["a"] is not None]
     first, last = min(known, default=None), max(known, default=None)
     for found in (Rows(rows), chosen):

@@ -187,7 +187,8 @@ def test_every_evidence_has_the_same_rows(
         in_buckets.add(table)
         keep_by_buckets(connection, table, *rest)
 
-    monkeypatch.setattr(separate_statements, "keep", refuse)
+    for way in ("keep", "keep_at_once"):
+        monkeypatch.setattr(separate_statements, way, refuse)
     monkeypatch.setattr(executor, "keep_by_buckets", noted)
     assert gather(tmp_path, columns_needed(), names()) == expected
     assert len(refused) > len(names()) // 2

@@ -113,7 +113,7 @@ def test_queries_without_percentiles_of_groups_have_no_steps() -> None:
         assert in_steps(query) is None, query
 
 
-def keep_at_once(
+def keep_wherever_possible(
     made: list[Steps | None], connection: duckdb.DuckDBPyConnection, table: str, sql: str
 ) -> None:
     """Like `keep`, in steps wherever there are some; `made` gets them."""
@@ -130,8 +130,10 @@ def test_every_question_has_the_same_answer_in_steps(
     expected = {name: kdissect.analyse(name, tmp_path).table for name in QUESTIONS}
     made: list[Steps | None] = []
 
+    in_step = partial(keep_wherever_possible, made)
     for module in (duckdb_tables, separate_statements):
-        monkeypatch.setattr(module, "keep", partial(keep_at_once, made))
+        monkeypatch.setattr(module, "keep", in_step)
+    monkeypatch.setattr(separate_statements, "keep_at_once", in_step)
     for name in QUESTIONS:
         assert kdissect.analyse(name, tmp_path).table.equals(expected[name]), name
     assert sum(steps is not None for steps in made) >= 4
@@ -146,7 +148,8 @@ def test_every_evidence_has_the_same_rows_in_steps(
     monkeypatch.setattr(executor, "query", pytest.fail)  # of those that could not be kept
     made: list[Steps | None] = []
 
-    monkeypatch.setattr(separate_statements, "keep", partial(keep_at_once, made))
+    for way in ("keep", "keep_at_once"):
+        monkeypatch.setattr(separate_statements, way, partial(keep_wherever_possible, made))
     assert gather(tmp_path, columns_needed(), names()) == expected
     assert sum(steps is not None for steps in made) >= 3
 
