@@ -10,7 +10,7 @@ from kdissect.checkpoint.merger import FindSecrets, Merger, Reread
 from kdissect.checkpoint.numbering import Numbering
 from kdissect.checkpoint.split import SplitRows, made_columns
 from kdissect.pipeline import Balance, Options
-from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.batches import BatchBuilder, Held
 from kdissect.tables.schemas import TABLES
 
 
@@ -33,8 +33,11 @@ class MergedRun:
         self.merger = Merger(options, reread, find_secrets)
         self.numbering = Numbering()
         names = self.merger.dissector.exchanges.names
+        in_all = Held()
         self.builders = {
-            name: BatchBuilder(TABLES[name], captures, names, options.columns.get(name))
+            name: BatchBuilder(
+                TABLES[name], captures, names, options.columns.get(name), in_all=in_all
+            )
             for name in options.tables
         }
         # Rows of splits also have the columns needed to correct them.

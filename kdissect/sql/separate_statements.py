@@ -1,8 +1,8 @@
 """A query as several statements: one for each WITH clause, and the last one.
 
-For DuckDB there is one for each subquery that groups rows, too. Spark computes a WITH clause at
-each use. DuckDB computes it once, and executes all queries that read it at the same time, with the
-memory of all.
+For DuckDB there is one for each subquery that groups rows and each order of windows, too. Spark
+computes a WITH clause at each use. DuckDB computes it once, and executes all queries that read it
+at the same time, with the memory of all.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.sql.column_pruning import prune
 from kdissect.sql.failures import engine_failures, exceeds_limit
 from kdissect.sql.spilled_percentiles import in_steps, keep, keep_at_once, keep_in_steps
+from kdissect.sql.window_statements import with_windows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -112,7 +113,8 @@ def separated_text(sql: str) -> Statements:
     import sqlglot
 
     tree = sqlglot.parse_one(sql, read=DUCKDB)
-    return _separated(tree, with_grouped(tree, clauses_of(tree)), lambda one: str(one.sql(DUCKDB)))
+    queries = with_windows(tree, with_grouped(tree, clauses_of(tree)))
+    return _separated(tree, queries, lambda one: str(one.sql(DUCKDB)))
 
 
 def separated(query: Any, text: Callable[[Any], str], prefix: str = "") -> Statements:

@@ -43,7 +43,7 @@ from kdissect.tables.row_buffers import CODECS, TIMESTAMP_TYPES, VENDOR_BASE, Ro
 from kdissect.tables.rows import PartitionRows, RecordRows
 from kdissect.tables.schemas import Column, Table
 
-# About 150 bytes a row in Arrow: 75 MB at the most.
+# Of all tables of a run. About 150 bytes a row in Arrow: 75 MB at the most.
 DEFAULT_HELD_ROWS: Final = 500_000
 # The same in bytes, with the texts of their batches.
 HELD_BYTES: Final = 96 << 20
@@ -110,12 +110,27 @@ def status_text(status: int) -> str:
     return "+".join(words) or "ok"
 
 
+class Held:
+    """How many rows are held back, and their bytes, of the tables of a run together."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.size = 0
+
+    def add(self, batches: Iterable[pa.RecordBatch], sign: int = 1) -> None:
+        """Count batches, or those that are not held back any more with a `sign` of -1."""
+        for batch in batches:
+            self.rows += sign * batch.num_rows
+            self.size += sign * batch.nbytes
+
+
 class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
     Rows whose topic id has no name yet are held back until the end, when the name may have been
     learnt; at most `held_limit` of them, or `held_bytes`, and one batch; the rest goes out with a
-    null topic. The same holds for assignments that contain such an id.
+    null topic. The same holds for assignments that contain such an id. Builders that share `in_all`
+    have these limits together.
     `columns` (all when None) selects the columns, in that order.
     """
 
@@ -127,6 +142,7 @@ class BatchBuilder:
         columns: Sequence[str] | None = None,
         held_limit: int = DEFAULT_HELD_ROWS,
         held_bytes: int = HELD_BYTES,
+        in_all: Held | None = None,
     ) -> None:
         self.table = table
         self.captures = captures
@@ -140,8 +156,7 @@ class BatchBuilder:
         self.schema = arrow_schema(table, made)
         self.position = {column.name: i for i, column in enumerate(table.stored)}
         self.held: list[pa.RecordBatch] = []
-        self.held_rows = 0
-        self.held_size = 0
+        self.in_all = Held() if in_all is None else in_all
         self.held_limit = held_limit
         self.held_bytes = held_bytes
         self.memory = Memory()
@@ -188,14 +203,15 @@ class BatchBuilder:
 
     def finish(self) -> list[pa.RecordBatch]:
         """Return the rows that were held back, with the names learnt since."""
-        held, self.held, self.held_rows, self.held_size = self.held, [], 0, 0
+        held, self.held = self.held, []
+        self.in_all.add(held, -1)
         names = {topic_id_text(raw): name for raw, name in self.names.items()}
         name = self._named if "topic" in self.wanted else self._named_assignments
         return [name(batch, names).select(self.wanted) for batch in held]
 
     def _kept(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are not held back."""
-        if self.held_rows < self.held_limit and self.held_size < self.held_bytes:
+        if self.in_all.rows < self.held_limit and self.in_all.size < self.held_bytes:
             if "topic" in self.wanted:
                 made = self._hold_nameless(made)
             elif "assignment" in self.wanted:
@@ -225,8 +241,7 @@ class BatchBuilder:
         # Filtered columns share their dictionaries, which may be in a mapped file of other rows.
         held = copied(held)
         self.held.append(held)
-        self.held_rows += held.num_rows
-        self.held_size += held.nbytes
+        self.in_all.add([held])
         return batch.filter(mask(~is_nameless))
 
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:

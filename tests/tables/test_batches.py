@@ -19,6 +19,7 @@ from kdissect.messages.partitions import Partition, partitions_of
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import (
     BatchBuilder,
+    Held,
     dictionary,
     distinct,
     minus,
@@ -156,6 +157,24 @@ def test_no_more_rows_are_held_back_than_the_limit_and_one_batch(
     assert batch["topic"].to_pylist() == [None, None]
     assert batch["topic_id"].to_pylist() == [TOPIC_ID_TEXT] * 2
     assert [held.num_rows for held in builder.finish()] == [2]
+
+
+@pytest.mark.parametrize("limits", [{"held_limit": 3}, {"held_bytes": 1}])
+def test_the_tables_of_a_run_have_one_limit(limits: dict[str, int]) -> None:
+    in_all = Held()
+    one, other = (
+        BatchBuilder(TABLES["partitions"], CAPTURES, {}, in_all=in_all, **limits) for _ in range(2)
+    )
+    nameless = (("", TOPIC_ID), ("", TOPIC_ID))
+    assert one.batch(partitions(*nameless)).num_rows == 0
+    is_full = "held_bytes" in limits
+    assert other.batch(partitions(*nameless)).num_rows == (2 if is_full else 0)
+    assert other.batch(partitions(*nameless)).num_rows == 2
+    assert [held.num_rows for held in one.finish()] == [2]
+    assert (in_all.rows > 0) is not is_full
+    assert sum(held.num_rows for held in other.finish()) == (0 if is_full else 2)
+    assert (in_all.rows, in_all.size) == (0, 0)
+    assert one.batch(partitions(*nameless)).num_rows == 0
 
 
 def test_rows_are_not_held_back_without_the_topic_column() -> None:
