@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
-from kdissect.rules.conditions import least, some
+from kdissect.rules.conditions import ALL, among, least, some
 from kdissect.rules.context import PEERS, Context, number
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -81,7 +81,8 @@ def lookers(seen: Context) -> Iterator[Finding]:
         return
     failing = {row["client"] for row in seen.every("errors", least(exchanges=FEW))}
     connections: Counter[str] = Counter()
-    for row in seen.every("health", least(connections=1)):
+    theirs = among("client", often) if all(often) else ALL  # "" is null in the rows
+    for row in seen.every("health", least(connections=1) & theirs):
         connections[row["client"] or ""] += row["connections"]
     found = {
         name: times
