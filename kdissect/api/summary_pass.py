@@ -21,6 +21,7 @@ from kdissect.rules.engine import judge
 from kdissect.rules.finding import Finding
 from kdissect.rules.indicators import Indicators
 from kdissect.rules.preconditions import drawn, wanted
+from kdissect.sql.failures import engine_failures, reason_of
 from kdissect.tables.spilled_tables import KeptTables
 
 # Tables that the rules need beside those counted.
@@ -117,6 +118,8 @@ class SummaryPage:
                 )  # fmt: skip
         except OutputError as error:
             return use(replace(seen, failures=dict.fromkeys(names, str(error))))
+        except engine_failures() as error:  # the rules read rows
+            return use(replace(seen, failures=dict.fromkeys(names, reason_of(error))))
 
 
 def findings(

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 BATCH_ROWS: Final = 1_000  # 1 MB, as most rows are
-# Sorted at once: DuckDB reads a table in any order, with several threads.
-SORTED_ROWS: Final = 100_000
+# Sorted at once: DuckDB reads a table in any order, with several threads. More would not be sorted
+# with 32 MB.
+SORTED_ROWS: Final = 20_000
 
 
 class EveryRow(Protocol):

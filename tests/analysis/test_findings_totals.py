@@ -16,6 +16,7 @@ from kdissect.rules import executor
 from kdissect.rules.compiled_sql import columns_needed, names, query, whole_query
 from kdissect.rules.context import GROUPED_ROWS
 from kdissect.rules.evidence_rows import ROWS, US, Chosen, Rows
+from kdissect.rules.evidence_sources import KeptRows
 from kdissect.rules.executor import answers
 from kdissect.rules.finding import Finding
 from kdissect.sql.separate_statements import keep_or_separate
@@ -84,6 +85,22 @@ def test_counts_beyond_the_engines_memory_are_lower_bounds(
     found = told(capsys, str(logins))
     assert found["numbers"] == {"logins": ROWS + 1, "is_at_least": True}
     assert "; at least: only the first 300 rows were examined" in found["text"]
+
+
+@pytest.mark.slow
+def test_rows_that_cannot_be_read_cost_the_findings_and_not_the_page(
+    logins: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise duckdb.OutOfMemoryException("failed to pin block of size 256.0 KiB")
+
+    monkeypatch.setattr(KeptTables, "is_large", True)
+    monkeypatch.setattr(KeptRows, "batches", fails)
+    assert run(["summary", "--json", str(logins)]) == 0
+    page = json.loads(capsys.readouterr().out)
+    (missing,) = [one for one in page["findings"] if one["id"] == "not-asked"]
+    assert "it takes more memory than" in missing["text"]
+    assert page["totals"]["exchanges"] == 2 * LOGINS
 
 
 @pytest.mark.slow
