@@ -68,6 +68,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "analysis/engines/answer_buckets.py": "no file: a part of an expression",
     "sql/separate_statements.py": "no file: a part of a query",
     "sql/spilled_percentiles.py": "no file: parts of a query",
+    "sql/window_statements.py": "no file: parts of a query",
     "api/answers.py": "a temporary directory of its own",
     "cli/completion.py": "no file: text of a script",
     "cli/help.py": "no file: text of a help page",
@@ -167,12 +168,20 @@ IN_SQL = {
     "sql/spilled_percentiles.py": {
         # Parts of a query that Ibis compiled, printed by sqlglot, and names of its own. `table` and
         # `sql` are those of its callers.
-        "sql", "steps.query", "table",
+        "sql", "table",
         "INTERVAL.format(f'base.{x}')", "INTERVAL.format(x)", "at", "base", "by_keys",
         "by_places", "found", "is_sought", "key", "keys", "made", "of_keys", "rank", "same",
         "share", "source.sql('duckdb')", "values", "where or 'TRUE'", "x",
     },
     "sql/row_filter.py": {"ROW_NUMBER", "where"},
+    "rules/conditions.py": {
+        # Types and columns that rules name; values are parameters.
+        "kind", "self.column",
+    },
+    "rules/evidence_sources.py": {
+        # Columns and tables of the package; `wanted` is the text of a condition.
+        "by", "column", "self.table", "wanted",
+    },
     "rules/executor.py": {
         # `whole` and `shared.answer` are queries of the package, as `whole_query(name)`;
         # `condition` is that of a bucket.
