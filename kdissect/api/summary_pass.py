@@ -118,7 +118,7 @@ class SummaryPage:
                 )  # fmt: skip
         except OutputError as error:
             return use(replace(seen, failures=dict.fromkeys(names, str(error))))
-        except engine_failures() as error:  # the rules read rows
+        except engine_failures() as error:  # of rows that the rules read
             return use(replace(seen, failures=dict.fromkeys(names, reason_of(error))))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.analysis.summary.summary import Summary
-from kdissect.rules.conditions import ALL, Condition
+from kdissect.rules.conditions import ALL, Condition, among, least
 from kdissect.rules.evidence_rows import ROWS, Chosen, Row, Rows, in_ns
 from kdissect.rules.evidence_sources import EveryRow, GivenRows
 from kdissect.rules.indicators import Indicators
@@ -111,7 +111,7 @@ class Context:
 
     def largest(self, name: str, column: str, by: str, values: Collection[str]) -> dict[str, int]:
         """The largest number of a column for each of the values of another; without zeros."""
-        return self._every(name).largest(column, by, values)
+        return self._every(name).largest(column, by, least(**{column: 1}) & among(by, values))
 
     def _every(self, name: str) -> EveryRow:
         return self.more[name] if name in self.more else GivenRows(self._gathered(name))

@@ -7,7 +7,8 @@ from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.error_advice import ADVICE, UNKNOWN_PREFIX, advice_of
 from kdissect.analysis.questions.failovers import LEADERLESS, OF_LEADERSHIP
 from kdissect.rules.catalogue import ERROR
-from kdissect.rules.conditions import among, some
+from kdissect.rules.client_rules import FAILED
+from kdissect.rules.conditions import among
 from kdissect.rules.context import PEERS, Context, number, time_ns
 from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, Rows
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
@@ -73,7 +74,7 @@ def failovers(seen: Context) -> Iterator[Finding]:
         "failovers", lambda row: (row["old_broker"], row["access"]), wanted=is_failover
     )
     words = (*ACCESS, "metadata")
-    of_these = some("refused", "no_answer") & among("broker", by_broker)
+    of_these = FAILED & among("broker", by_broker)
     refused = seen.grouped("health", lambda row: row["broker"], of_these)
     for broker, rows in sorted(by_broker.items(), key=lambda one: -longest_time(one[1])):
         by_access = {access: ways.get((broker, access), Chosen()) for access in words}

@@ -79,7 +79,7 @@ class Chosen(Rows):
     def keep(self, row: Row) -> None:
         """Keep a row if it is among the first; `add` counts it."""
         if len(self) < ROWS:
-            self.append(_cut(row))
+            self.append(shortened(row))
 
     def add(self, rows: Sequence[Row]) -> None:
         """Count rows; those of an evidence have the same columns."""
@@ -126,8 +126,8 @@ class Chosen(Rows):
         self.has_more_names |= len(hashes) > room
 
 
-def _cut(row: Row) -> Row:
-    """The row, with texts from the wire truncated for a page."""
+def shortened(row: Row) -> dict[str, Any]:
+    """A row of evidence, with texts from the wire truncated for a page."""
     return {
         name: cut(value, TEXT_LENGTH) if isinstance(value, str) else value
         for name, value in row.items()

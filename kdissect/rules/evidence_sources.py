@@ -1,12 +1,12 @@
 """Where all rows of an evidence come from: a list, columns of a plan, or a table of DuckDB."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from kdissect.rules.conditions import ALL, Condition, among, least
+from kdissect.rules.conditions import ALL, Condition
 from kdissect.rules.evidence_rows import Row
 from kdissect.rules.plans.columns import Column
 
@@ -25,8 +25,8 @@ class EveryRow(Protocol):
     def batches(self, condition: Condition = ALL) -> Iterator[list[Row]]:
         """The rows for which a condition holds, in the order of the evidence."""
 
-    def largest(self, column: str, by: str, values: Collection[str]) -> dict[str, int]:
-        """The largest number of a column for each of the values of another; without zeros."""
+    def largest(self, column: str, by: str, condition: Condition) -> dict[str, int]:
+        """The largest number of a column by the values of another, of rows that have both."""
 
 
 class GivenRows:
@@ -39,10 +39,10 @@ class GivenRows:
         """The rows for which a condition holds."""
         yield from _batches(row for row in self.rows if condition.holds(row))
 
-    def largest(self, column: str, by: str, values: Collection[str]) -> dict[str, int]:
-        """The largest number of a column for each of the values of another; without zeros."""
+    def largest(self, column: str, by: str, condition: Condition) -> dict[str, int]:
+        """The largest number of a column by the values of another, of rows that have both."""
         found: dict[str, int] = {}
-        for rows in self.batches(least(**{column: 1}) & among(by, values)):
+        for rows in self.batches(condition):
             for row in rows:
                 found[row[by]] = max(found.get(row[by], 0), row[column])
         return found
@@ -52,7 +52,8 @@ class PlannedRows:
     """Rows of a relation of a plan; `columns` are its columns by name."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
-        self.columns = columns
+        self.count = max((len(column) for column in columns.values()), default=0)
+        self.columns = {name: column.spread(self.count) for name, column in columns.items()}
 
     def batches(self, condition: Condition = ALL) -> Iterator[list[Row]]:
         """The rows for which a condition holds."""
@@ -62,20 +63,16 @@ class PlannedRows:
             values = [column.take(chosen).python() for column in self.columns.values()]
             yield [dict(zip(self.columns, row, strict=True)) for row in zip(*values, strict=True)]
 
-    def largest(self, column: str, by: str, values: Collection[str]) -> dict[str, int]:
-        """The largest number of a column for each of the values of another; without zeros."""
-        places = self._places(least(**{column: 1}) & among(by, values))
+    def largest(self, column: str, by: str, condition: Condition) -> dict[str, int]:
+        """The largest number of a column by the values of another, of rows that have both."""
+        places = self._places(condition)
         keys = self.columns[by].take(places)
-        if not len(places):
-            return {}
         found = np.zeros(len(keys.texts), np.int64)
         np.maximum.at(found, keys.values, self.columns[column].values[places])
         return {keys.texts[code]: int(found[code]) for code in np.flatnonzero(found).tolist()}
 
     def _places(self, condition: Condition) -> "np.ndarray[Any, Any]":
-        count = max((len(column) for column in self.columns.values()), default=0)
-        self.columns = {name: column.spread(count) for name, column in self.columns.items()}
-        return np.flatnonzero(condition.flags(self.columns, count))
+        return np.flatnonzero(condition.flags(self.columns, self.count))
 
 
 class KeptRows:
@@ -105,12 +102,12 @@ class KeptRows:
         )
         return [row for rows in row_batches(found) for row in rows]
 
-    def largest(self, column: str, by: str, values: Collection[str]) -> dict[str, int]:
-        """The largest number of a column for each of the values of another; without zeros."""
-        wanted, parameters = (least(**{column: 1}) & among(by, values)).sql()
+    def largest(self, column: str, by: str, condition: Condition) -> dict[str, int]:
+        """The largest number of a column by the values of another, of rows that have both."""
+        wanted, values = condition.sql()
         found = self.connection.cursor().execute(
             f'SELECT "{by}", max("{column}") FROM {self.table} WHERE {wanted} GROUP BY 1',  # noqa: S608
-            parameters,  # names and conditions of ours
+            values,  # names and conditions of ours
         )
         return dict(found.fetchall())
 

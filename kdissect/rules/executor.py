@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.rules.compiled_sql import (
     SHARING,
@@ -14,7 +14,7 @@ from kdissect.rules.compiled_sql import (
     table_of,
     whole_query,
 )
-from kdissect.rules.evidence_rows import ROWS, Row
+from kdissect.rules.evidence_rows import ROWS, Row, shortened
 from kdissect.rules.evidence_sources import EveryRow, KeptRows, row_batches
 from kdissect.sql.buckets import Choose, keep_by_buckets
 from kdissect.sql.connections import locked_connection
@@ -25,7 +25,6 @@ from kdissect.sql.memory_limits import first_limits
 from kdissect.sql.separate_statements import keep_if_it_fits, keep_or_separate
 from kdissect.sql.times import with_zone
 from kdissect.tables.schemas import TABLES, TIME
-from kdissect.text.human import TEXT_LENGTH, cut
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -194,14 +193,6 @@ def gather(
     """The first rows of evidence, and the reasons where the engine gave up."""
     with answers(directory, columns, names) as found:
         return found.rows, found.failures
-
-
-def shortened(row: Row) -> dict[str, Any]:
-    """A row of evidence, with texts from the wire truncated for a page."""
-    return {
-        name: cut(value, TEXT_LENGTH) if isinstance(value, str) else value
-        for name, value in row.items()
-    }
 
 
 def _selection(table: str, chosen: Sequence[str]) -> str:

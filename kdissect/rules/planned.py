@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Final
 
 from kdissect.rules.compiled_sql import SHARING, both, plans, reads
-from kdissect.rules.evidence_rows import ROWS, Row
+from kdissect.rules.evidence_rows import ROWS, Row, shortened
 from kdissect.rules.evidence_sources import EveryRow, PlannedRows
-from kdissect.rules.executor import Answers, answers, shortened
+from kdissect.rules.executor import Answers, answers
 from kdissect.rules.plans.evaluator import Plan
 from kdissect.rules.plans.stored import KeptRelations
 from kdissect.rules.plans.values import Reads

@@ -1,8 +1,8 @@
 """A query as several statements: one for each WITH clause, and the last one.
 
-For DuckDB there is one for each subquery that groups rows and each order of windows, too. Spark
-computes a WITH clause at each use. DuckDB computes it once, and executes all queries that read it
-at the same time, with the memory of all.
+For DuckDB there is one for each subquery that groups rows or has windows, and for each order of
+windows, too. Spark computes a WITH clause at each use. DuckDB computes it once, and executes all
+queries that read it at the same time, with the memory of all.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.sql.column_pruning import prune
 from kdissect.sql.failures import engine_failures, exceeds_limit
-from kdissect.sql.spilled_percentiles import in_steps, keep, keep_at_once, keep_in_steps
+from kdissect.sql.spilled_percentiles import keep, keep_at_once
 from kdissect.sql.window_statements import with_windows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 DUCKDB: Final = "duckdb"
-GROUPED: Final = "grouped rows {}"
+SUBQUERY: Final = "subquery {}"
 
 
 class Part(NamedTuple):
@@ -60,24 +60,19 @@ def keep_or_separate(connection: "DuckDBPyConnection", table: str, sql: str) -> 
     Percentiles are taken in steps in those statements that need it: in steps of the whole query,
     all that it reads would be executed several times. Raises what DuckDB raises.
     """
-    try:
-        keep_at_once(connection, table, sql)
-    except engine_failures() as error:
-        if not exceeds_limit(error):
-            raise
-        statements = separated_text(sql)
-        if statements.parts:
-            keep_separately(connection, table, statements)
-        elif steps := in_steps(sql):
-            keep_in_steps(connection, table, steps)
-        else:
-            raise
+    if keep_if_it_fits(connection, table, sql):
+        return
+    statements = separated_text(sql)
+    if statements.parts:
+        keep_separately(connection, table, statements)
+    else:
+        keep(connection, table, sql)
 
 
 def keep_if_it_fits(connection: "DuckDBPyConnection", table: str, sql: str) -> bool:
-    """Keep the rows of a query as a table; False if memory does not suffice for it."""
+    """Keep the rows of a query as a table; False if memory does not suffice for one statement."""
     try:
-        keep(connection, table, sql)
+        keep_at_once(connection, table, sql)
     except engine_failures() as error:
         if not exceeds_limit(error):
             raise
@@ -113,7 +108,7 @@ def separated_text(sql: str) -> Statements:
     import sqlglot
 
     tree = sqlglot.parse_one(sql, read=DUCKDB)
-    queries = with_windows(tree, with_grouped(tree, clauses_of(tree)))
+    queries = with_windows(tree, with_subqueries(tree, clauses_of(tree)))
     return _separated(tree, queries, lambda one: str(one.sql(DUCKDB)))
 
 
@@ -154,17 +149,17 @@ def clauses_of(tree: Any) -> dict[str, Any]:
     return queries
 
 
-def with_grouped(tree: Any, queries: dict[str, Any]) -> dict[str, Any]:
-    """The queries, and before each the subqueries that it selects from and that group rows.
+def with_subqueries(tree: Any, queries: dict[str, Any]) -> dict[str, Any]:
+    """The queries, and before each the subqueries that it selects from and that hold rows.
 
     They are replaced by names, in these queries and in the last one, `tree`.
     """
     from sqlglot import exp
 
     named: dict[str, Any] = {}
-    aliases = map(GROUPED.format, count(1))
+    aliases = map(SUBQUERY.format, count(1))
     for name, query in [*queries.items(), (None, tree)]:
-        subqueries = [one for one in query.find_all(exp.Subquery) if is_grouped(one)]
+        subqueries = [one for one in query.find_all(exp.Subquery) if holds_rows(one)]
         for subquery in reversed(subqueries):  # the inner ones first
             alias = next(aliases)
             identifier = exp.to_identifier(alias, quoted=True)
@@ -175,8 +170,8 @@ def with_grouped(tree: Any, queries: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-def is_grouped(subquery: Any) -> bool:
-    """Return whether a subquery groups rows, and no expression contains it."""
+def holds_rows(subquery: Any) -> bool:
+    """Return whether a subquery groups rows or has windows, and no expression contains it."""
     from sqlglot import exp
 
     inner = subquery.this
@@ -185,7 +180,9 @@ def is_grouped(subquery: Any) -> bool:
     above, parts = subquery.parent, (exp.From, exp.Join, exp.Query)
     while isinstance(above, parts):
         above = above.parent
-    return above is None and bool(inner.args.get("group") or inner.args.get("distinct"))
+    has_windows = any(one.parent_select is inner for one in inner.find_all(exp.Window))
+    is_grouped = inner.args.get("group") or inner.args.get("distinct")
+    return above is None and bool(is_grouped or has_windows)
 
 
 def tables_read(queries: dict[str, Any]) -> dict[str, frozenset[str]]:

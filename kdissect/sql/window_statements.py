@@ -29,23 +29,30 @@ def with_windows(tree: Any, queries: dict[str, Any]) -> dict[str, Any]:
 
 
 def _windows_by_order(query: Any) -> list[list[Any]]:
-    """The windows of a SELECT from one table, those of the same partitions and order together."""
+    """The windows of a SELECT from one source, those of the same partitions and order together."""
     from sqlglot import exp
 
     if not isinstance(query, exp.Select) or any(query.args.get(part) for part in OTHERS):
         return []
     source = _source(query)
-    inner = [one for one in query.find_all(exp.Query, exp.Lambda) if one is not query]
-    if not isinstance(source, exp.Table) or inner:
+    if source is None or not source.alias_or_name or query.is_star:
         return []
-    if any(one.table != source.alias_or_name for one in query.find_all(exp.Column)):
-        return []
+    in_source = {id(node) for node in source.walk()}
+    others = [one for one in query.find_all(exp.Query, exp.Lambda) if id(one) not in in_source]
+    is_plain = others == [query] and all(
+        one.table == source.alias_or_name for one in _own(query, exp.Column)
+    )
     found: dict[tuple[str, ...], list[Any]] = {}
-    for window in query.find_all(exp.Window):
+    for window in _own(query, exp.Window) if is_plain else ():
         order = window.args.get("order")
         keys = [one.sql() for one in window.args.get("partition_by") or ()]
         found.setdefault((*keys, order.sql() if order else ""), []).append(window)
     return list(found.values())
+
+
+def _own(query: Any, kind: type) -> list[Any]:
+    """The nodes of a kind in a SELECT, without those in what it selects from."""
+    return [one for one in query.find_all(kind) if one.parent_select is query]
 
 
 def _taken(query: Any, windows: list[Any], alias: str) -> Any:
@@ -62,7 +69,7 @@ def _taken(query: Any, windows: list[Any], alias: str) -> Any:
         title = exp.to_identifier(f"{alias}, {number}", quoted=True)
         window.replace(exp.column(title.copy(), table=exp.to_identifier(name, quoted=True)))
         values.append(exp.alias_(window, title))
-    read = {one.name for one in query.find_all(exp.Column)} - {one.alias for one in values}
+    read = {one.name for one in _own(query, exp.Column)} - {one.alias for one in values}
     columns = [exp.column(one, table=name, quoted=True) for one in sorted(read)]
     taken.set("expressions", columns + values)
     table = exp.to_identifier(alias, quoted=True)
@@ -72,6 +79,9 @@ def _taken(query: Any, windows: list[Any], alias: str) -> Any:
 
 
 def _source(query: Any) -> Any:
-    """What a SELECT selects from; its name in the tree differs between releases of sqlglot."""
-    source = query.args.get("from_") or query.args.get("from")
-    return source.this if source else None
+    """What a SELECT selects from."""
+    from sqlglot import exp
+
+    # The nearest one is its own; its name in the tree differs between releases of sqlglot.
+    source = query.find(exp.From)
+    return source.this if source and source.parent is query else None

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,15 +120,17 @@ def test_all_sources_give_the_largest_numbers_that_pandas_gives() -> None:
         largest = frame[frame.s.isin(wanted)].groupby("s").n.max()
         expected = {name: int(value) for name, value in largest.items() if value > 0}
         for every in (GivenRows(rows), planned(rows), kept(connection, rows)):
-            assert every.largest("n", "s", wanted) == expected, f"seed {SEED}: {type(every)} {rows}"
+            assert every.largest("n", "s", least(n=1) & among("s", wanted)) == expected, (
+                f"seed {SEED}: {type(every)} {rows}"
+            )
 
 
 def test_a_column_of_one_value_is_of_all_rows() -> None:
     """Columns of plans are broadcast."""
     every = PlannedRows({"s": of_words(["a", "b"]), "n": literal(3)})
     assert gathered(every, some("n")) == [{"s": "a", "n": 3}, {"s": "b", "n": 3}]
-    assert every.largest("n", "s", ["b"]) == {"b": 3}
-    assert every.largest("n", "s", []) == {}
+    assert every.largest("n", "s", among("s", ["b"])) == {"b": 3}
+    assert every.largest("n", "s", among("s", [])) == {}
 
 
 def test_conditions_are_told_by_their_constructors() -> None:
@@ -176,8 +178,8 @@ class Counted:
             self.given[self.name] += len(rows)
             yield rows
 
-    def largest(self, column: str, by: str, values: Collection[str]) -> dict[str, int]:
-        return self.every.largest(column, by, values)
+    def largest(self, column: str, by: str, condition: Condition) -> dict[str, int]:
+        return self.every.largest(column, by, condition)
 
 
 def healthy_row(evidence: str, at: int) -> dict[str, Any]:

@@ -85,7 +85,7 @@ ORDER BY a.k
 
 def test_subqueries_that_group_rows_are_statements() -> None:
     parts, answer = separated_text(NESTED)
-    assert [part.name for part in parts] == ["t", *[f"grouped rows {at}" for at in (1, 2, 3)]]
+    assert [part.name for part in parts] == ["t", *[f"subquery {at}" for at in (1, 2, 3)]]
     grouped = [part.sql for part in parts[1:]]
     assert ["DISTINCT" in one for one in grouped] == [True, False, False]
     # Inside an expression, which may depend on its row, and without groups they stay.
@@ -157,7 +157,7 @@ def test_parts_that_read_none_of_the_tables_are_told_from_others() -> None:
         }
         return [part.name for part in steady], [part.name for part in others.parts]
 
-    names = ["t", *[f"grouped rows {at}" for at in (1, 2, 3)]]
+    names = ["t", *[f"subquery {at}" for at in (1, 2, 3)]]
     assert split("u") == ([*names[:2], names[3]], [names[2]])
     assert split() == (names, [])
 

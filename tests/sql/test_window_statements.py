@@ -43,18 +43,20 @@ def drawn_query(source: Random) -> str:
     columns.append(f'COALESCE("r"."v" - {source.choice(windows)}, 7) AS "e"')
     where = ' WHERE "r"."v" % 3 < 2' if source.random() < 0.5 else ""
     clause = "SELECT i, i % 4 AS k, i % 3 AS j, i % 2 = 0 AS b, NULLIF(i * 7 % 23, 5) AS v FROM t"
+    rows = '"rows" AS "r"'
+    if source.random() < 0.5:  # of a subquery that has some itself
+        inner = ", ".join(f'{drawn_window(source)} AS "{name}"' for name in ("k", "j"))
+        rows = f'(SELECT "r"."i", "r"."b", "r"."v", {inner} FROM {rows}) AS "r"'  # noqa: S608
     return (
         f'WITH "rows" AS ({clause}), "found" AS (SELECT "r"."i" AS "i", {", ".join(columns)} '  # noqa: S608
-        f'FROM "rows" AS "r"{where}) SELECT * FROM "found" AS "f" ORDER BY "f"."i"'
+        f'FROM {rows}{where}) SELECT * FROM "found" AS "f" ORDER BY "f"."i"'
     )
 
 
 def orders_of(sql: str) -> set[str]:
-    """The partitions and orders of the windows of a statement; not those of its subqueries."""
-    found, statement = set(), sqlglot.parse_one(sql, read="duckdb")
-    for window in statement.find_all(exp.Window):
-        if window.find_ancestor(exp.Select) is not statement:
-            continue
+    """The partitions and orders of the windows of a statement."""
+    found = set()
+    for window in sqlglot.parse_one(sql, read="duckdb").find_all(exp.Window):
         order = window.args.get("order")
         keys = [one.sql() for one in window.args.get("partition_by") or ()]
         found.add(f"{keys} {order.sql() if order else ''}")
