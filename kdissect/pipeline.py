@@ -20,7 +20,7 @@ from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.messages.old_protocols import PROTOCOLS
-from kdissect.tables.batches import BatchBuilder, Held, arrow_schema
+from kdissect.tables.batches import BatchBuilder, Shared, arrow_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.text.suggestions import known_words
 from kdissect.tls.cryptography_package import has_package, missing_text
@@ -84,14 +84,14 @@ class Run:
             self.options, collects=False, keeps_frames=False, parks=True
         )
         self.capture = open_captures(sources, names=names)
-        in_all = Held()
+        shared = Shared()
         self.builders = {
             name: BatchBuilder(
                 TABLES[name],
                 self.capture.names,
                 self.dissector.exchanges.names,
                 self.options.columns.get(name),
-                in_all=in_all,
+                shared=shared,
             )
             for name in self.options.tables
         }

@@ -10,7 +10,7 @@ from kdissect.checkpoint.merger import FindSecrets, Merger, Reread
 from kdissect.checkpoint.numbering import Numbering
 from kdissect.checkpoint.split import SplitRows, made_columns
 from kdissect.pipeline import Balance, Options
-from kdissect.tables.batches import BatchBuilder, Held
+from kdissect.tables.batches import BatchBuilder, Shared
 from kdissect.tables.schemas import TABLES
 
 
@@ -33,17 +33,22 @@ class MergedRun:
         self.merger = Merger(options, reread, find_secrets)
         self.numbering = Numbering()
         names = self.merger.dissector.exchanges.names
-        in_all = Held()
+        shared = Shared()
         self.builders = {
             name: BatchBuilder(
-                TABLES[name], captures, names, options.columns.get(name), in_all=in_all
+                TABLES[name], captures, names, options.columns.get(name), shared=shared
             )
             for name in options.tables
         }
         # Rows of splits also have the columns needed to correct them.
         self.own = {
             name: BatchBuilder(
-                TABLES[name], captures, names, made_columns(options.columns.get(name)), 0
+                TABLES[name],
+                captures,
+                names,
+                made_columns(options.columns.get(name)),
+                0,
+                shared=shared,
             )
             for name in options.tables
         }

@@ -21,7 +21,7 @@ from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_exchanges, make_keys
 from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Chunk
 from kdissect.streams.recent_chunks import COMPARED
-from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.batches import BatchBuilder, Shared
 from kdissect.tables.schemas import TABLES
 
 
@@ -68,10 +68,11 @@ class SplitRun:
             keys=keys,
         )
         self.dissector.exchanges.names.update(names or {})
+        shared = Shared()
         self.builders = {
             name: BatchBuilder(
                 TABLES[name], captures, self.dissector.exchanges.names,
-                made_columns(options.columns.get(name)), held_limit=0,
+                made_columns(options.columns.get(name)), held_limit=0, shared=shared,
             )
             for name in options.tables
         }  # fmt: skip

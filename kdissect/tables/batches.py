@@ -110,10 +110,14 @@ def status_text(status: int) -> str:
     return "+".join(words) or "ok"
 
 
-class Held:
-    """How many rows are held back, and their bytes, of the tables of a run together."""
+class Shared:
+    """What the tables of a run share: memory for columns, and limits on the rows held back.
+
+    Of those, `rows` and `size` are how many there are, and their bytes.
+    """
 
     def __init__(self) -> None:
+        self.memory = Memory()
         self.rows = 0
         self.size = 0
 
@@ -129,7 +133,7 @@ class BatchBuilder:
 
     Rows whose topic id has no name yet are held back until the end, when the name may have been
     learnt; at most `held_limit` of them, or `held_bytes`, and one batch; the rest goes out with a
-    null topic. The same holds for assignments that contain such an id. Builders that share `in_all`
+    null topic. The same holds for assignments that contain such an id. Builders that share `shared`
     have these limits together.
     `columns` (all when None) selects the columns, in that order.
     """
@@ -142,7 +146,7 @@ class BatchBuilder:
         columns: Sequence[str] | None = None,
         held_limit: int = DEFAULT_HELD_ROWS,
         held_bytes: int = HELD_BYTES,
-        in_all: Held | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.table = table
         self.captures = captures
@@ -156,10 +160,9 @@ class BatchBuilder:
         self.schema = arrow_schema(table, made)
         self.position = {column.name: i for i, column in enumerate(table.stored)}
         self.held: list[pa.RecordBatch] = []
-        self.in_all = Held() if in_all is None else in_all
+        self.shared = Shared() if shared is None else shared
         self.held_limit = held_limit
         self.held_bytes = held_bytes
-        self.memory = Memory()
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """Build one record batch of the rows in the buffer, without those held back."""
@@ -204,14 +207,14 @@ class BatchBuilder:
     def finish(self) -> list[pa.RecordBatch]:
         """Return the rows that were held back, with the names learnt since."""
         held, self.held = self.held, []
-        self.in_all.add(held, -1)
+        self.shared.add(held, -1)
         names = {topic_id_text(raw): name for raw, name in self.names.items()}
         name = self._named if "topic" in self.wanted else self._named_assignments
         return [name(batch, names).select(self.wanted) for batch in held]
 
     def _kept(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are not held back."""
-        if self.in_all.rows < self.held_limit and self.in_all.size < self.held_bytes:
+        if self.shared.rows < self.held_limit and self.shared.size < self.held_bytes:
             if "topic" in self.wanted:
                 made = self._hold_nameless(made)
             elif "assignment" in self.wanted:
@@ -241,7 +244,7 @@ class BatchBuilder:
         # Filtered columns share their dictionaries, which may be in a mapped file of other rows.
         held = copied(held)
         self.held.append(held)
-        self.in_all.add([held])
+        self.shared.add([held])
         return batch.filter(mask(~is_nameless))
 
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
@@ -346,17 +349,17 @@ class Columns:
 
 
 def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
-    """Return the packed rows as columns of integers."""
+    """Return the packed rows as columns of integers; the next batch overwrites them."""
     names = list(builder.position)
     packed_rows = np.frombuffer(rows.buffer.getvalue(), np.int64)
     if isinstance(rows, PartitionRows):
         return partition_columns(builder, rows, names, packed_rows)
     if not isinstance(rows, RecordRows):
-        by_column = builder.memory.turned(packed_rows.reshape(rows.count, len(names)))
+        by_column = builder.shared.memory.turned(packed_rows.reshape(rows.count, len(names)))
         return Columns(builder, rows, dict(zip(names, by_column, strict=True)))
     single = record_columns(rows)
     names = [name for name in names if name not in single]
-    runs = builder.memory.turned(packed_rows.reshape(-1, len(names) + 1))
+    runs = builder.shared.memory.turned(packed_rows.reshape(-1, len(names) + 1))
     return Columns(builder, rows, dict(zip(names, runs, strict=False)), single, runs[-1])
 
 
@@ -364,11 +367,11 @@ def partition_columns(
     builder: BatchBuilder, rows: PartitionRows, names: list[str], packed_rows: Ints
 ) -> Columns:
     """Columns of partitions: runs, and cells without their first, which is the run's topic."""
-    runs = builder.memory.turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
+    runs = builder.shared.memory.turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
     cells = np.frombuffer(memoryview(rows.cells), np.int64).reshape(rows.count, WIDTH)
     by_name = dict(zip(names, runs, strict=False))
     own = names[PARTITION_RUN:]
-    by_name |= dict(zip(own, builder.memory.turned(cells[:, 1:]), strict=True))
+    by_name |= dict(zip(own, builder.shared.memory.turned(cells[:, 1:], 1), strict=True))
     return Columns(builder, rows, by_name, None, runs[-1], frozenset(own))
 
 
@@ -398,7 +401,7 @@ def with_names(assignment: str, by_id: Mapping[str, str]) -> str:
 
 
 def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) -> pa.Array:
-    """Convert integers to an Arrow array, each `repeats` times; NULL becomes null.
+    """Convert integers to an Arrow array of its own, each `repeats` times; NULL becomes null.
 
     Widths were proven when they were decoded.
     """
@@ -408,7 +411,7 @@ def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) 
         flags = expanded(values == 1, repeats)
         return packed(np.packbits(flags, bitorder="little"), arrow_type, len(flags), gone)
     width = arrow_type.bit_width // 8
-    narrowed = expanded(values.astype(f"<i{width}", copy=False), repeats)
+    narrowed = expanded(values.astype(f"<i{width}"), repeats)
     return packed(narrowed, arrow_type, len(narrowed), gone)
 
 

@@ -19,7 +19,7 @@ from kdissect.messages.partitions import Partition, partitions_of
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import (
     BatchBuilder,
-    Held,
+    Shared,
     dictionary,
     distinct,
     minus,
@@ -161,9 +161,9 @@ def test_no_more_rows_are_held_back_than_the_limit_and_one_batch(
 
 @pytest.mark.parametrize("limits", [{"held_limit": 3}, {"held_bytes": 1}])
 def test_the_tables_of_a_run_have_one_limit(limits: dict[str, int]) -> None:
-    in_all = Held()
+    shared = Shared()
     one, other = (
-        BatchBuilder(TABLES["partitions"], CAPTURES, {}, in_all=in_all, **limits) for _ in range(2)
+        BatchBuilder(TABLES["partitions"], CAPTURES, {}, shared=shared, **limits) for _ in range(2)
     )
     nameless = (("", TOPIC_ID), ("", TOPIC_ID))
     assert one.batch(partitions(*nameless)).num_rows == 0
@@ -171,9 +171,9 @@ def test_the_tables_of_a_run_have_one_limit(limits: dict[str, int]) -> None:
     assert other.batch(partitions(*nameless)).num_rows == (2 if is_full else 0)
     assert other.batch(partitions(*nameless)).num_rows == 2
     assert [held.num_rows for held in one.finish()] == [2]
-    assert (in_all.rows > 0) is not is_full
+    assert (shared.rows > 0) is not is_full
     assert sum(held.num_rows for held in other.finish()) == (0 if is_full else 2)
-    assert (in_all.rows, in_all.size) == (0, 0)
+    assert (shared.rows, shared.size) == (0, 0)
     assert one.batch(partitions(*nameless)).num_rows == 0
 
 

@@ -1,20 +1,23 @@
-"""Matrices are turned around, and their memory is used again when they are released."""
+"""Matrices are turned around in memory that the next batch reuses; batches do not notice."""
 
-from typing import Any
-from unittest.mock import patch
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from kdissect import Options
+from kdissect.pipeline import Run
 from kdissect.tables import matrices
-from kdissect.tables.batches import numbers
-from kdissect.tables.matrices import KEPT, LARGE, Memory
+from kdissect.tables.matrices import LARGEST, Memory
+from kdissect.tables.schemas import TABLES
+from tests.seeds import SEED
+
+CAPTURES = sorted((Path(__file__).parents[2] / "captures").glob("*.pcapng"))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 511, 512, 513, 1500, LARGE])
+@pytest.mark.parametrize("rows", [0, 1, 511, 512, 513, 1500, 100_000])
 def test_rows_are_turned_into_columns(rows: int) -> None:
     by_row = np.arange(rows * 3, dtype=np.int64).reshape(rows, 3)
     memory = Memory()
@@ -22,38 +25,38 @@ def test_rows_are_turned_into_columns(rows: int) -> None:
         assert (memory.turned(by_row) == by_row.T).all()
 
 
-def test_memory_is_used_again_when_the_last_column_is_gone() -> None:
+def test_the_next_matrix_has_the_same_memory_at_its_place() -> None:
     memory = Memory()
-    by_column = memory.turned(np.ones((LARGE, 2), np.int64))
-    column = numbers(by_column[1], pa.int64())
-    where = by_column.ctypes.data
-    del by_column
-    assert memory.turned(np.zeros((LARGE, 2), np.int64)).ctypes.data != where
-    assert column.to_pylist() == [1] * LARGE
-    del column
-    assert memory.turned(np.zeros((LARGE, 2), np.int64)).ctypes.data == where
+    source = Random(SEED)
+    first, other = (np.ones((source.randrange(100, 200), 3), np.int64) for _ in range(2))
+    where = [memory.turned(first).ctypes.data, memory.turned(other, 1).ctypes.data]
+    assert where[0] != where[1]
+    assert [memory.turned(first[1:], at).ctypes.data for at in (0, 1)] == where
 
 
-def test_no_more_is_kept_than_the_limit() -> None:
+def test_a_matrix_of_an_enormous_batch_is_not_kept() -> None:
     memory = Memory()
-    held = [memory.take(LARGE) for _ in range(KEPT + 3)]
-    assert len(memory.kept) == KEPT
-    assert len({one.ctypes.data for one in held}) == KEPT + 3
+    memory.turned(np.ones((LARGEST // 2 + 1, 2), np.int64))
+    assert not memory.kept
 
 
-@given(st.data())
-def test_referenced_matrices_never_change(data: st.DataObject) -> None:
-    """Buffers can be released in any order."""
-    memory = Memory()
-    held: list[tuple[int, Any]] = []
-    with patch.object(matrices, "LARGE", 4):
-        for number in range(data.draw(st.integers(1, 30))):
-            size = data.draw(st.integers(1, 12))
-            column = memory.turned(np.full((size, 2), number, np.int64))[number % 2]
-            is_arrow = data.draw(st.booleans())
-            held.append((number, numbers(column, pa.int64()) if is_arrow else column))
-            del column
-            while held and data.draw(st.booleans()):
-                del held[data.draw(st.integers(0, len(held) - 1))]
-            for known, one in held:
-                assert set(one.tolist()) == {known}
+@pytest.mark.sweep
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_batches_of_all_tables_stay_as_they_were_made(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Random(f"{SEED} {capture.stem}")
+    rows = source.choice((1, 7, 100, 1000))
+    monkeypatch.setattr(matrices, "LARGEST", source.choice((0, 1000, LARGEST)))
+    tables = tuple(source.sample(sorted(TABLES), source.randint(1, len(TABLES))))
+    with Run(capture, Options(tables=tables, batch_rows=rows, payload="records" in tables)) as run:
+        made = [(batch, copy_of(batch)) for _, batch in run]
+    assert all(batch.equals(copy) for batch, copy in made), (tables, rows)
+
+
+def copy_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, written and read again by Arrow."""
+    written = pa.BufferOutputStream()
+    with pa.ipc.new_stream(written, batch.schema) as stream:
+        stream.write_batch(batch)
+    return pa.ipc.open_stream(written.getvalue()).read_next_batch()
