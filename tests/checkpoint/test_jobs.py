@@ -306,7 +306,7 @@ def test_rows_that_wait_for_names_keep_no_file_mapped(
         nulls = pa.DictionaryArray.from_arrays(indices, batch["topic"].dictionary)
         builder.take(batch.set_column(place, batch.schema.field("topic"), nulls))
     del batch, nulls
-    assert builder.in_all.rows > 0
+    assert builder.shared.rows > 0
     assert resident_bytes(path) == 0
 
 

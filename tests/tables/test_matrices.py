@@ -28,10 +28,11 @@ def test_rows_are_turned_into_columns(rows: int) -> None:
 def test_the_next_matrix_has_the_same_memory_at_its_place() -> None:
     memory = Memory()
     source = Random(SEED)
-    first, other = (np.ones((source.randrange(100, 200), 3), np.int64) for _ in range(2))
-    where = [memory.turned(first).ctypes.data, memory.turned(other, 1).ctypes.data]
+    rows = [np.ones((source.randrange(100, 200), 3), np.int64) for _ in range(2)]
+    where = [memory.turned(one, place).ctypes.data for place, one in enumerate(rows)]
     assert where[0] != where[1]
-    assert [memory.turned(first[1:], at).ctypes.data for at in (0, 1)] == where
+    for place, one in enumerate(rows):
+        assert memory.turned(one[1:], place).ctypes.data == where[place]
 
 
 def test_a_matrix_of_an_enormous_batch_is_not_kept() -> None:
