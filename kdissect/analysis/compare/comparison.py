@@ -143,9 +143,11 @@ def parts_of(sides: Any, of: Sequence[str]) -> "Iterator[Part]":
     """All parts that are compared."""
     from kdissect.analysis.compare import paired_counts, quantiles
 
+    # Its query takes most memory, and all counts of the others are kept.
+    libraries = list(paired_counts.libraries(sides))
     yield from quantiles.times(sides, of)
     yield from paired_counts.amounts(sides)
-    yield from paired_counts.libraries(sides)
+    yield from libraries
 
 
 def judged(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
