@@ -73,6 +73,9 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | 
             process, status = os.wait()
             session.testsfailed += status != 0
             ended = running.pop(process)
+            if os.WIFSIGNALED(status):
+                with (place / ended.name).open("a") as log:
+                    log.write(f"\nended by signal {os.WTERMSIG(status)} before its tests did\n")
             waiting = left_of(ended._replace(parts=ended.parts[1:]), place, session)
     finally:
         for process in running:

@@ -52,7 +52,7 @@ def history_of(records: Iterable[Record], where: str) -> History:
     """What records say; raises DatasetError, which names the table, where they contradict."""
     ordered = sorted(records)
     done = [one.run for one in ordered if one.item == DONE]
-    last = max(done, default=0)
+    last = len(done)
     if done != list(range(1, last + 1)) or any(
         not 0 < one.run <= last + 1 for one in ordered
     ):  # fmt: skip
