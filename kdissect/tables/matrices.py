@@ -11,7 +11,7 @@ import numpy as np
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 BLOCK_ROWS: Final = 512  # of 31 columns: 127 KB, which stays in the cache of a core
-# Integers of a matrix that is kept: three times those of a batch of connections.
+# Integers of a matrix that is kept: one and a half times those of a batch of connections.
 LARGEST: Final = 1 << 22
 
 

@@ -19,8 +19,7 @@ from kdissect.tables.unused_memory import trim
 if TYPE_CHECKING:
     from kdissect.tables.writers import ParquetDirectory
 
-# Bound on all tables in memory: 40 000 exchanges with their associated rows. A batch that waits
-# holds all columns, wanted or not, as they are one matrix.
+# Bound on all tables in memory: 40 000 exchanges with their associated rows.
 KEPT_BYTES: Final = 8_000_000
 # The same for each Parquet file, where the rows of a row group wait.
 GROUP_BYTES: Final = 4_000_000
