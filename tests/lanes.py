@@ -34,16 +34,17 @@ def run(session: pytest.Session, count: int) -> None:
     capture = session.config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()  # all processes would write into one file
     try:
-        part = fork_all([lane(number, count) for number in range(count)], place, session)
+        mine = fork_all([lane(number, count) for number in range(count)], place, session)
     except BaseException:
         shutil.rmtree(place)
         raise
     capture.start_global_capturing()
     capture.suspend_global_capture()
-    if part is None:
+    if mine is None:
         shutil.rmtree(place)
     else:
-        run_part(session, taken(items_of(session, is_on_spark=part), place))
+        remaining = taken(items_of(session, is_on_spark=mine.parts[0]), place)
+        run_part(session, remaining, current_test(mine, place))
 
 
 def lane(number: int, count: int) -> Lane:
@@ -56,8 +57,8 @@ def items_of(session: pytest.Session, *, is_on_spark: bool) -> list[pytest.Item]
     return [item for item in session.items if item.nodeid.startswith(SPARK) == is_on_spark]
 
 
-def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | None:
-    """Run all lanes and return None; in a forked process, return its part at once."""
+def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> Lane | None:
+    """Run all lanes and return None; in a forked process, return its lane at once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     running: dict[int, Lane] = {}
     waiting = [begun for each in lanes for begun in left_of(each, place, session)]
@@ -66,7 +67,7 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | 
             for each in waiting:
                 if (process := fork(each, place)) == 0:
                     running.clear()  # they are not this process's children
-                    return each.parts[0]
+                    return each
                 running[process] = each
             if not running:
                 break
@@ -75,7 +76,8 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> bool | 
             ended = running.pop(process)
             if os.WIFSIGNALED(status):
                 with (place / ended.name).open("a") as log:
-                    log.write(f"\nended by signal {os.WTERMSIG(status)} before its tests did\n")
+                    test = current_test(ended, place).read_text()
+                    log.write(f"\nended by signal {os.WTERMSIG(status)} in {test}\n")
             waiting = left_of(ended._replace(parts=ended.parts[1:]), place, session)
     finally:
         for process in running:
@@ -115,12 +117,18 @@ def print_logs(lanes: list[Lane], place: Path, session: pytest.Session) -> None:
         reporter.write(log.read_text(errors="replace") if log.exists() else "no tests are left\n")
 
 
-def run_part(session: pytest.Session, remaining: Iterator[pytest.Item]) -> None:
+def current_test(each: Lane, place: Path) -> Path:
+    """The file that has the name of the test which a lane runs."""
+    return place / f"{each.name}, test"
+
+
+def run_part(session: pytest.Session, remaining: Iterator[pytest.Item], current: Path) -> None:
     """Run these tests as pytest would do."""
     item = next(remaining, None)
     while item is not None:
         # The fixtures that the next test needs, too, stay: it is to be known before this one ends.
         following = next(remaining, None)
+        current.write_text(item.nodeid)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)

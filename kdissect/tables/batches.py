@@ -133,7 +133,7 @@ class BatchBuilder:
 
     Rows whose topic id has no name yet are held back until the end, when the name may have been
     learnt; at most `held_limit` of them, or `held_bytes`, and one batch; the rest goes out with a
-    null topic. The same holds for assignments that contain such an id. Builders that share `shared`
+    null topic. The same holds for assignments that contain such an id. Builders with one `shared`
     have these limits together.
     `columns` (all when None) selects the columns, in that order.
     """
