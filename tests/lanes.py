@@ -76,8 +76,9 @@ def fork_all(lanes: list[Lane], place: Path, session: pytest.Session) -> Lane | 
             ended = running.pop(process)
             if os.WIFSIGNALED(status):
                 with (place / ended.name).open("a") as log:
-                    test = current_test(ended, place).read_text()
-                    log.write(f"\nended by signal {os.WTERMSIG(status)} in {test}\n")
+                    test = current_test(ended, place)
+                    where = test.read_text() if test.exists() else "no test"
+                    log.write(f"\nended by signal {os.WTERMSIG(status)} in {where}\n")
             waiting = left_of(ended._replace(parts=ended.parts[1:]), place, session)
     finally:
         for process in running:
