@@ -23,6 +23,7 @@ from tests.spark.stores import s3_server
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STATM = Path("/proc/self/statm")  # Linux's: pages of the process's address space
 CAPTURES = Path(__file__).parents[2] / "captures"
 REQUIRED = os.environ.get("KDISSECT_SPARK") == "require"
 
@@ -42,6 +43,21 @@ def missing() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if missing():
         terminalreporter.write_line(f"The tests on Spark did not run: {missing()}")
+
+
+@pytest.fixture(scope="module")
+def little_memory() -> Iterator[None]:
+    """Lets the process have 4 GB more: beyond, hostile numbers are a MemoryError of one test."""
+    if not STATM.exists():
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(STATM.read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @pytest.fixture(scope="session")

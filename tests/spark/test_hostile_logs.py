@@ -44,6 +44,7 @@ from tests.spark.hostile import (
 from tests.spark.rotated import contents_of, dataset_rows
 from tests.spark.sandbox import Sandbox, tree
 
+pytestmark = pytest.mark.usefixtures("little_memory")
 FEW_EXAMPLES = settings(
     max_examples=100 if IS_EVERY_CASE else 10, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
