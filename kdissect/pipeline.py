@@ -20,7 +20,7 @@ from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.messages.old_protocols import PROTOCOLS
-from kdissect.tables.batches import BatchBuilder, Shared, arrow_schema
+from kdissect.tables.batches import arrow_schema, builders_of
 from kdissect.tables.schemas import TABLES
 from kdissect.text.suggestions import known_words
 from kdissect.tls.cryptography_package import has_package, missing_text
@@ -84,17 +84,9 @@ class Run:
             self.options, collects=False, keeps_frames=False, parks=True
         )
         self.capture = open_captures(sources, names=names)
-        shared = Shared()
-        self.builders = {
-            name: BatchBuilder(
-                TABLES[name],
-                self.capture.names,
-                self.dissector.exchanges.names,
-                self.options.columns.get(name),
-                shared=shared,
-            )
-            for name in self.options.tables
-        }
+        known = self.dissector.exchanges.names
+        wanted = self.options.columns
+        self.builders = builders_of(self.options.tables, self.capture.names, known, wanted)
 
     def __enter__(self) -> "Run":
         return self

@@ -10,8 +10,7 @@ from kdissect.checkpoint.merger import FindSecrets, Merger, Reread
 from kdissect.checkpoint.numbering import Numbering
 from kdissect.checkpoint.split import SplitRows, made_columns
 from kdissect.pipeline import Balance, Options
-from kdissect.tables.batches import BatchBuilder, Shared
-from kdissect.tables.schemas import TABLES
+from kdissect.tables.batches import builders_of
 
 
 class MergedRun:
@@ -33,25 +32,10 @@ class MergedRun:
         self.merger = Merger(options, reread, find_secrets)
         self.numbering = Numbering()
         names = self.merger.dissector.exchanges.names
-        shared = Shared()
-        self.builders = {
-            name: BatchBuilder(
-                TABLES[name], captures, names, options.columns.get(name), shared=shared
-            )
-            for name in options.tables
-        }
+        self.builders = builders_of(options.tables, captures, names, options.columns)
         # Rows of splits also have the columns needed to correct them.
-        self.own = {
-            name: BatchBuilder(
-                TABLES[name],
-                captures,
-                names,
-                made_columns(options.columns.get(name)),
-                0,
-                shared=shared,
-            )
-            for name in options.tables
-        }
+        made = {name: made_columns(options.columns.get(name)) for name in options.tables}
+        self.own = builders_of(options.tables, captures, names, made, held_limit=0)
 
     def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         for name, batch in self._as_numbered():

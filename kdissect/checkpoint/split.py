@@ -21,8 +21,7 @@ from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_exchanges, make_keys
 from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Chunk
 from kdissect.streams.recent_chunks import COMPARED
-from kdissect.tables.batches import BatchBuilder, Shared
-from kdissect.tables.schemas import TABLES
+from kdissect.tables.batches import builders_of
 
 
 class SplitRows(NamedTuple):
@@ -68,14 +67,9 @@ class SplitRun:
             keys=keys,
         )
         self.dissector.exchanges.names.update(names or {})
-        shared = Shared()
-        self.builders = {
-            name: BatchBuilder(
-                TABLES[name], captures, self.dissector.exchanges.names,
-                made_columns(options.columns.get(name)), held_limit=0, shared=shared,
-            )
-            for name in options.tables
-        }  # fmt: skip
+        known = self.dissector.exchanges.names
+        made = {name: made_columns(options.columns.get(name)) for name in options.tables}
+        self.builders = builders_of(options.tables, captures, known, made, held_limit=0)
         self._secrets = 0
 
     def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -53,7 +53,7 @@ from kdissect.dataset.stored_columns import spark_schema
 from kdissect.errors import CaptureError, EncodingError, Problem
 from kdissect.pipeline import Options, PausedCollector
 from kdissect.system.confined import PUBLIC, SECRET, Below
-from kdissect.tables.batches import TEXT_TYPE, BatchBuilder, Shared
+from kdissect.tables.batches import TEXT_TYPE, builders_of
 from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed, check_rows, with_nulls
@@ -231,11 +231,7 @@ class MergedRows:
         self.merger = merger
         self.dissector = merger.dissector
         self.names = merger.dissector.exchanges.names
-        shared = Shared()
-        self.builders = {
-            name: BatchBuilder(TABLES[name], work.paths, self.names, None, 0, shared=shared)
-            for name in task.options.tables
-        }
+        self.builders = builders_of(task.options.tables, work.paths, self.names, {}, held_limit=0)
 
     def write(self, staged: Staged, row_limit: int) -> None:
         """Write the rows of tables that have `row_limit` of them."""
@@ -263,11 +259,7 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
     work = task.works[number]
     name = OPEN if first < 0 else f"{first:06}"
     names = names_in(task.part(work, "names"))
-    shared = Shared()
-    builders = {
-        table: BatchBuilder(TABLES[table], work.paths, names, None, shared=shared)
-        for table in task.options.tables
-    }
+    builders = builders_of(task.options.tables, work.paths, names, {})
     with outputs(task, work, name, first < 0) as (output, nameless):
         for table, batch in staged_rows(task, work, range(first, end)):
             output.write(table, builders[table].take(batch))

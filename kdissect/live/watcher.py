@@ -22,7 +22,7 @@ from kdissect.live.listener import Listener, Status
 from kdissect.live.shedding import Shedder
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_balance, make_dissector
 from kdissect.sources.packet_source import Counts, PacketSource
-from kdissect.tables.batches import BatchBuilder, Shared
+from kdissect.tables.batches import builders_of
 from kdissect.tables.schemas import TABLES
 
 TICK_NS: Final = 1_000_000_000
@@ -98,13 +98,9 @@ class Watcher:
         self.encryption = EncryptionPoll(self.dissector.tls.sessions)
         keys.read_more = lambda: add_secrets(keys, packet_source.find_secrets())
         # Rows do not wait for topic names: listeners that write rows later know more names then.
-        shared = Shared()
-        self.builders = {
-            name: BatchBuilder(
-                TABLES[name], packet_source.names, self.names, held_limit=0, shared=shared
-            )
-            for name in self.options.tables
-        }
+        self.builders = builders_of(
+            self.options.tables, packet_source.names, self.names, {}, held_limit=0
+        )
         self.clock = clock
         self.cpu_clock = cpu_clock
         self.shedder = shedder or Shedder()

@@ -134,7 +134,7 @@ class BatchBuilder:
     Rows whose topic id has no name yet are held back until the end, when the name may have been
     learnt; at most `held_limit` of them, or `held_bytes`, and one batch; the rest goes out with a
     null topic. The same holds for assignments that contain such an id. Builders with one `shared`
-    have these limits together.
+    have these limits together, see `builders_of`.
     `columns` (all when None) selects the columns, in that order.
     """
 
@@ -265,6 +265,23 @@ class BatchBuilder:
         assignments = dictionary(ints_of(column.indices), texts)
         index = batch.schema.get_field_index("assignment")
         return batch.set_column(index, self.schema.field("assignment"), assignments)
+
+
+def builders_of(
+    tables: Iterable[str],
+    captures: Sequence[str],
+    names: dict[bytes, str],
+    columns: Mapping[str, Sequence[str] | None],
+    held_limit: int = DEFAULT_HELD_ROWS,
+) -> dict[str, BatchBuilder]:
+    """Builders of the tables of a run, which share memory and the limits on what is held back."""
+    shared = Shared()
+    return {
+        name: BatchBuilder(
+            schemas.TABLES[name], captures, names, columns.get(name), held_limit, shared=shared
+        )
+        for name in tables
+    }
 
 
 class Columns:

@@ -18,6 +18,8 @@ from tests.spark.hostile import NAMES, RUN, directory, each_way, everything, fif
 from tests.spark.rotated import contents_of
 from tests.spark.sandbox import Sandbox
 
+pytestmark = pytest.mark.usefixtures("little_memory")
+
 
 @pytest.mark.slow
 def test_a_sound_dataset_is_used_as_ever(sandbox: Sandbox) -> None:

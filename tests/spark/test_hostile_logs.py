@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,16 @@ def test_every_place_of_a_record_takes_a_value_of_any_kind_or_is_one_error(sound
                     others = [*records[:number], changed, *records[number + 1 :]][:end]
                     with suppress(DatasetError):
                         history_of(others, "runs")
+
+
+def test_any_number_of_a_run_or_record_is_read_or_is_one_error(sound: Path) -> None:
+    records = records_at(sound / "dataset")
+    numbers = (-(1 << 63), -1, 0, 1, 2, 7, 1 << 31, 1 << 40, 1 << 62, (1 << 63) - 1)
+    for place, record in enumerate(records):
+        for column, number in product(("run", "number"), numbers):
+            changed = record._replace(**{column: number})
+            with suppress(DatasetError):
+                history_of([*records[:place], changed, *records[place + 1 :]], "runs")
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)

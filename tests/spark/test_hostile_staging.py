@@ -31,6 +31,8 @@ class Swapped:
         return self.function(task, place)
 
 
+pytestmark = pytest.mark.usefixtures("little_memory")
+
 EVIL = b"cos\nsystem\n(Vtouch executed\ntR."
 
 
