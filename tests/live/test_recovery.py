@@ -39,13 +39,16 @@ class Died(BaseException):
 
 
 def dead_run(directory: Path, steps: int, **rotating: object) -> Path:
-    """A run whose process flushed after `steps` and then died."""
+    """A run whose process flushed after half of `steps` and after all, and then died."""
     files = RotatedTables(directory, tables=TABLES, flush_s=0, **rotating)  # type: ignore[arg-type]
     with SlicedWire(GROUPS, 20) as packet_source:
         watcher = Watcher(packet_source, [files], Options(), by_packets)
         files.begin(watcher)
-        for _ in range(steps):
+        for step in range(steps):
             watcher.step()
+            if step == steps // 2:
+                # Without it, a busy machine may write all rows as one piece of a spool.
+                files.writer.drain()
         files._see(watcher.now_ns)
         files.writer.drain()
         files.publisher.drain()

@@ -68,7 +68,8 @@ class DiskWorker(threading.Thread):
         """Finish all work, or give up if writing keeps failing."""
         give_up = time.monotonic() + LAST_TRIES_S
         while (self.has_work() or self._is_busy) and self.failure is None:
-            self.wake()
+            if self.has_work():
+                self.wake()
             time.sleep(LOOK_S)
             if not self.trouble.is_failing:
                 give_up = time.monotonic() + LAST_TRIES_S
