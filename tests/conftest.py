@@ -14,6 +14,7 @@ import pytest
 import kdissect
 from tests import lanes
 from tests.seeds import SEED
+from tests.shared_states import are_unchanged
 
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=100)
 hypothesis.settings.register_profile("few", deadline=None, max_examples=20)
@@ -52,6 +53,13 @@ def shared_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="kdissect-test-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
+
+
+@pytest.fixture(autouse=True)
+def _shared_states() -> Iterator[None]:
+    """Fail after a test that changes what all connections share."""
+    yield
+    assert are_unchanged()
 
 
 def pytest_report_header() -> str:

@@ -182,11 +182,19 @@ def read_split(
 class SplitReader:
     """Iterates over the packets of a split as lists, once; `problems` is drained by the caller.
 
+    With `counts_only` the packets of a part of a file are only counted, and no list is returned.
     Raises `CaptureError` when the file cannot be read, or is no longer the one that was planned.
     """
 
-    def __init__(self, split: Split, chunk_size: int = CHUNK_SIZE, copy: str | None = None) -> None:
+    def __init__(
+        self,
+        split: Split,
+        chunk_size: int = CHUNK_SIZE,
+        copy: str | None = None,
+        counts_only: bool = False,
+    ) -> None:
         self.split = split
+        self.counts_only = counts_only
         self.source = split.path if copy is None else copy
         self.problems: list[Problem] = []
         # Contents of the Decryption Secrets blocks of the file up to the current position.
@@ -228,6 +236,7 @@ class SplitReader:
     def _read_range(self) -> Iterator[list[Packet]]:
         split = self.split
         scanner = _resume(split)
+        scanner.counts_only = self.counts_only
         self._take(scanner)
         for data in _read_bytes(split, self._chunk_size, self.source):
             batch = scanner.feed(data)

@@ -57,7 +57,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 16
+VERSION: Final = 17
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),

@@ -24,7 +24,7 @@ from kdissect.streams.duplicates import Mark
 from kdissect.streams.events import Chunk, Connection
 from kdissect.tls.session import Session
 
-VERSION: Final = 12
+VERSION: Final = 13
 
 
 class Checkpoint(NamedTuple):

@@ -27,7 +27,7 @@ from kdissect.framing.frames import FramingState
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import reverse_flow
 from kdissect.streams.direction_counts import DirectionCounts
-from kdissect.streams.events import INSIDE, UNKNOWN_SIDE, Connection
+from kdissect.streams.events import INSIDE, UNKNOWN_SIDE, Connection, smaller
 from kdissect.streams.receiver import Receiver
 
 # Counts that are no sums.
@@ -61,8 +61,8 @@ class Synchronized:
         self.is_turned = is_turned
         # For users of the past of its fetch session, which continues.
         self.positions = copied(state.positions)
-        self.halves = list(connection.handshake_half_ns)
-        self.least = list(connection.min_rtt_ns)
+        self.halves = connection.handshake_half_ns
+        self.least = connection.min_rtt_ns
 
     def rtt_ns(self, to_opener: int, to_accepter: int) -> int:
         """Smallest round trip including those measured since, by the split's sides."""
@@ -118,10 +118,11 @@ class Synchronized:
             "handshake_rtt_ns", "handshake_half_ns",
         ):  # fmt: skip
             setattr(connection, name, getattr(known, name))
-        connection.min_rtt_ns = [
-            min((ns for ns in pair if ns >= 0), default=-1)
-            for pair in zip(self.least, connection.min_rtt_ns, strict=True)
-        ]
+        to_opener, to_accepter = connection.min_rtt_ns
+        connection.min_rtt_ns = (
+            smaller(self.least[0], to_opener),
+            smaller(self.least[1], to_accepter),
+        )
         connection.refresh_rtt()
         if known.epoch == self.epoch:
             # Packets may be slightly out of order.
@@ -208,7 +209,7 @@ def turn(state: ConnectionState) -> None:
     connection = state.connection
     connection.flow = reverse_flow(connection.flow)
     connection.counts = connection.counts[::-1]
-    connection.min_rtt_ns.reverse()
+    connection.min_rtt_ns = connection.min_rtt_ns[::-1]
     if 0 <= connection.ended_by < UNKNOWN_SIDE:
         connection.ended_by = 1 - connection.ended_by
     state.request_direction = 1 - state.request_direction

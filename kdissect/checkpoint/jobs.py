@@ -2,6 +2,9 @@
 
 Splits are assigned in order. This process takes the next one when the rows it needs to continue are
 not ready yet; while working on it, it assigns more, each time it has read some packets.
+
+An edge of a split costs some 0.25 ms for each connection that is open there. Where this is more
+than the split itself, the next splits are dissected by the merger alone, until fewer are open.
 """
 
 import gc
@@ -13,7 +16,7 @@ from typing import Any, Final
 from kdissect.capture.splits import Split, plan_from
 from kdissect.checkpoint.boundary_state import BoundaryState
 from kdissect.checkpoint.spill_transfer import BatchFile, read_file
-from kdissect.checkpoint.split import SplitRows, SplitRun
+from kdissect.checkpoint.split import SplitRows, SplitRun, undone_split
 from kdissect.checkpoint.worker import Task, split_path
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import CaptureError
@@ -25,6 +28,8 @@ AHEAD: Final = 2
 AT_ONCE: Final = 2
 # Bytes of a split's rows kept in this process; rows of a split that is not the next are not kept.
 KEPT_BYTES: Final = 64 << 20
+# Packets that are dissected in the time that a connection takes that is open at an edge.
+EDGE_PACKETS: Final = 96
 # Splits until the cycle collector frees what little they leave: the two directions of connections
 # that another state has replaced. It takes 2 % of the time of a split.
 COLLECT_EVERY: Final = 16
@@ -33,7 +38,8 @@ COLLECT_EVERY: Final = 16
 class Shared:
     """Iterate over it once: the splits' rows and boundary states, in order.
 
-    `names` returns the topic names known so far. Raises the errors of dissecting a split, and
+    `names` returns the topic names known so far, `count_open` the number of connections that are
+    open where the merger is. Raises the errors of dissecting a split, and
     KdissectError when a process is killed.
     """
 
@@ -44,12 +50,14 @@ class Shared:
         captures: Sequence[str],
         pool: WorkerPool,
         names: Callable[[], dict[bytes, str]],
+        count_open: Callable[[], int] = lambda: 0,
     ) -> None:
         self.splits = splits
         self.options = replace(options, progress=None)
         self.captures = list(captures)
         self.pool = pool
         self.names = names
+        self.count_open = count_open
         self.directory = ""
         # Number of splits assigned to each worker.
         self.given = [0] * len(pool.workers)
@@ -59,6 +67,8 @@ class Shared:
         self.answers: dict[int, Any] = {}
         # No starts are guessed any more.
         self.is_planned = False
+        # The merger dissects the next split.
+        self.is_alone = False
 
     def __iter__(self) -> Iterator[SplitRows]:
         with tempfile.TemporaryDirectory(prefix="kdissect-") as self.directory, self.pool:
@@ -66,21 +76,37 @@ class Shared:
             for number in range(len(self.given)):
                 self.pool.send(number, task)
             while self.next_taken < len(self.splits):
+                if self.is_alone and self.splits[self.next_taken].layout is not None:
+                    yield from self._in_turn(undone_split(self.splits[self.next_taken]))
+                    continue
                 self._serve(0)
                 if self.next_taken in self.answers:
-                    rows = self._taken(self.answers.pop(self.next_taken))
-                    if self._fits(rows.boundary):
-                        yield rows
-                        del rows
-                        self.next_taken += 1
-                        if self.next_taken % COLLECT_EVERY == 0:
-                            gc.collect()
-                    else:
-                        self._plan_again()
+                    yield from self._in_turn(self._taken(self.answers.pop(self.next_taken)))
                 elif self._has_more():
                     self._dissect(self._next())
                 else:
                     self._serve(None)
+
+    def _in_turn(self, rows: SplitRows) -> Iterator[SplitRows]:
+        """Return the rows of the next split, if it ends where the one after it begins."""
+        if not self._fits(rows.boundary):
+            self._plan_again()
+            return
+        packets = packets_of(rows.boundary)
+        yield rows
+        del rows
+        self.next_taken += 1
+        self.next_given = max(self.next_given, self.next_taken)
+        for number in [one for one in self.answers if one < self.next_taken]:
+            del self.answers[number]
+            self._discard(number)
+        self.is_alone = self.count_open() * EDGE_PACKETS > packets
+        if self.next_taken % COLLECT_EVERY == 0:
+            gc.collect()
+
+    def _discard(self, number: int) -> None:
+        """Discard the rows of a split that the merger has dissected, or that began elsewhere."""
+        split_path(self.directory, number).unlink(missing_ok=True)
 
     def _fits(self, boundary: BoundaryState) -> bool:
         """Return whether the split ends where the next one, which may be speculative, begins."""
@@ -117,6 +143,8 @@ class Shared:
             self.given[worker] -= 1
             if number >= self.next_taken:
                 self.answers[number] = answer
+            else:
+                self._discard(number)
         # This process has the first to do: it does not wait for another then.
         if self.next_given == 0:
             return
@@ -169,3 +197,9 @@ class Shared:
             return answer
         batches, boundary = read_file(split_path(self.directory, self.next_taken), answer)
         return SplitRows(batches, BoundaryState.from_bytes(boundary))
+
+
+def packets_of(boundary: BoundaryState) -> int:
+    """Number of packets of a split."""
+    reached = boundary.reached
+    return boundary.totals.packets if reached is None else reached.ordinal - boundary.split.ordinal

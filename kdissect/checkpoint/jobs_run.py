@@ -27,7 +27,7 @@ class JobsRun:
         for name in options.tables:
             check_columns(name, options.columns.get(name, ()))
         self.pool = pool
-        rows = Shared(splits, options, paths, pool, self._names)
+        rows = Shared(splits, options, paths, pool, self._names, self._count_open)
         self.bytes_total = sum(Path(path).stat().st_size for path in paths)
         self.bytes_done = 0
         self.together = MergedRun(
@@ -60,6 +60,9 @@ class JobsRun:
 
     def _names(self) -> dict[bytes, str]:
         return self.together.merger.dissector.exchanges.names
+
+    def _count_open(self) -> int:
+        return self.together.merger.dissector.streams.connection_count
 
     def _noted(self, rows: Iterable[SplitRows]) -> Iterator[SplitRows]:
         for one in rows:

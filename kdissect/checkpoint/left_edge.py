@@ -230,7 +230,7 @@ class LeftEdge:
         self.tls.set_clear(connection)
         connection.history_used = 0
         # Round trips measured since then apply to the whole too.
-        connection.min_rtt_ns = [-1, -1]
+        connection.min_rtt_ns = (-1, -1)
         connection.edge = SYNCHRONIZED
 
     def step(self, exchange: Exchange) -> None:

@@ -45,11 +45,16 @@ class MergedRun:
         """Rows with numbers and ids as in the splits."""
         for rows in self.splits:
             self.numbering.add(rows.boundary)
-            corrections = self.merger.add(rows.boundary)
-            yield from self._corrected(rows, corrections)
+            if rows.is_undone:
+                for _ in self.merger.add_whole(rows.boundary):
+                    yield from self._own_rows(self.options.batch_rows)
+            else:
+                corrections = self.merger.add(rows.boundary)
+                yield from self._corrected(rows, corrections)
+                del corrections
             yield from self._own_rows(self.options.batch_rows)
             # Not kept while the next split is dissected.
-            del rows, corrections
+            del rows
         self.merger.finish()
         yield from self._own_rows(1)
         for name, builder in self.builders.items():

@@ -27,7 +27,7 @@ again together.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -126,6 +126,11 @@ class Merger:
         self._take_back(step.taken_back)
         return corrections
 
+    def add_whole(self, boundary: BoundaryState) -> Iterator[None]:
+        """Dissect a split that was not dissected; rows can be taken at each step."""
+        self.splits.append(boundary.split)
+        return self._dissect(boundary)
+
     def has_keys(self) -> bool:
         """Return whether there are TLS keys; if so, data unreadable to splits is tried with all."""
         keys = self.dissector.tls.keys
@@ -133,6 +138,10 @@ class Merger:
             add_secrets(keys, self._find_secrets())
             self._find_secrets = None
         return len(keys) > 0
+
+    def _read_keys(self) -> None:
+        """Read the TLS keys in the captures: a session needs one that is not known."""
+        self.has_keys()
 
     def finish(self) -> None:
         """Finish: no split follows."""
@@ -158,15 +167,26 @@ class Merger:
 
     def _dissect_whole(self, boundary: BoundaryState) -> Corrections:
         """Dissect a split that cannot be dissected alone."""
-        dissector = self.dissector
         self.read_again += 1
-        self._take_problems([one for one in boundary.problems if one.stage == "capture"])
-        for packets in self.reread(boundary.split):
-            self.replayed += len(packets)
-            dissector.feed(packets)
+        for _ in self._dissect(boundary):
+            pass
         corrections = Corrections()
         corrections.drops_all = True
         return corrections
+
+    def _dissect(self, boundary: BoundaryState) -> Iterator[None]:
+        """Dissect all packets of a split."""
+        dissector = self.dissector
+        self._take_problems([one for one in boundary.problems if one.stage == "capture"])
+        keys = dissector.tls.keys
+        for packets in self.reread(boundary.split):
+            self.replayed += len(packets)
+            if self._find_secrets is not None:
+                keys.read_more = self._read_keys
+            dissector.feed(packets)
+            # Not a reference cycle that stays.
+            keys.read_more = None
+            yield
 
     def _take_problems(self, problems: Iterable[Problem]) -> None:
         """Take problems of reading and of packets; a link type is reported for its first packet."""

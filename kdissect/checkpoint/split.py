@@ -27,10 +27,13 @@ from kdissect.tables.batches import builders_of
 class SplitRows(NamedTuple):
     """Record batches of a split's tables in order, to be corrected by a merger, which takes each
     once; and its boundary state.
+
+    `is_undone`: the split was not dissected, there are no batches.
     """
 
     batches: Iterable[tuple[str, pa.RecordBatch]]
     boundary: BoundaryState
+    is_undone: bool = False
 
 
 class SplitRun:
@@ -158,6 +161,18 @@ def dissect_split(
     run = SplitRun(split, replace(options, progress=None), captures, names)
     batches = list(run)
     return SplitRows(batches, run.boundary)
+
+
+def undone_split(split: Split) -> SplitRows:
+    """A split of a part of a file, of which only the problems and the end are known."""
+    reader = SplitReader(split, counts_only=True)
+    for _ in reader:
+        pass
+    totals = Totals(0, 0, {}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}, {})
+    boundary = empty_boundary(
+        split, tuple(reader.take_problems()), totals, Times(-1, -1, -1), reader.reached
+    )
+    return SplitRows((), boundary, True)
 
 
 def made_columns(wanted: Sequence[str] | None) -> list[str] | None:

@@ -50,6 +50,7 @@ from kdissect.tls.session_properties import SessionProperties
 from kdissect.tls.stage import Tls
 
 ENDED_AT_ONCE: Final = 256  # parked connections, at the end of the capture
+CONNECTION_BYTES: Final = 688  # its row of 86 integers
 
 
 class Dissector:
@@ -380,6 +381,7 @@ class Dissector:
         if self.detail.makes_connections:
             rows = cast(ConnectionRows, self.sink.tables["connections"])
             rows.add(state, framed, skipped, facts)
+            self.sink.note_made(CONNECTION_BYTES)
 
     def _exchange(self, exchange: Exchange) -> None:
         """Process an exchange that is complete."""

@@ -12,7 +12,7 @@ from kdissect.exchanges.exchange import Exchange, is_group_api
 from kdissect.messages.extracted import ROW_BYTES
 from kdissect.tables.rows import ErrorRows
 
-EXCHANGE_BYTES: Final = 328  # its row of 41 integers
+EXCHANGE_BYTES: Final = 336  # its row of 42 integers
 ERROR_BYTES: Final = 280  # an error and its row
 
 

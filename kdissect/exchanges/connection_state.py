@@ -149,6 +149,9 @@ class EarlyResponse:
         self.tries: i64 = 0
 
 
+# What waits on connections on which nothing does; an empty list is never changed.
+NO_FRAMES: Final[list[Frame]] = []
+NO_RESPONSES: Final[list[EarlyResponse]] = []
 # In place of a request that no longer waits.
 NO_EXCHANGE: Final = Exchange(Connection(-1, 0, b"", 0, 0), -1, -1, -1)
 
@@ -200,9 +203,9 @@ class ConnectionState:
         self.positions: Positions = {PAST: TopicPositions()} if connection.lacks_history() else {}
         self.session_id: i64 = 0
         # Frames that wait until the protocol is known, and the number that had no room.
-        self.held: list[Frame] = []
+        self.held = NO_FRAMES
         self.unheld: i64 = 0
-        self.early: list[EarlyResponse] = []
+        self.early = NO_RESPONSES
         # Of the newest request.
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
@@ -254,7 +257,7 @@ def may_see_answers(state: ConnectionState) -> bool:
     """Return whether the capture has data of the broker, or the start of its direction."""
     direction = 1 - state.request_direction
     counts = state.connection.counts[direction]
-    is_start_seen = state.connection.start_seen[direction]
+    is_start_seen = state.connection.is_start_seen(direction)
     return counts.wire_bytes > 0 or (counts.packets > 0 and is_start_seen)
 
 

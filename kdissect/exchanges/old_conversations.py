@@ -14,6 +14,7 @@ from typing import Final
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import (
     MAX_TRIES,
+    NO_RESPONSES,
     ConnectionState,
     early_limit_text,
     frame_problem,
@@ -82,7 +83,7 @@ class OldConversation:
         self._last_end: int = NULL
         self._last_steps: int = 0  # of the clock, when that was
         self._gaps = 0
-        state.early = []
+        state.early = NO_RESPONSES
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
     def move_to(self, sink: FieldSink, budget: MemoryBudget) -> None:

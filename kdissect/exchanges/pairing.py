@@ -37,6 +37,8 @@ from kdissect.exchanges.broker_side import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.connection_state import (
     MAX_TRIES,
     NO_EXCHANGE,
+    NO_FRAMES,
+    NO_RESPONSES,
     ConnectionState,
     EarlyResponse,
     drop_pending,
@@ -184,7 +186,7 @@ class Exchanges:
                 left.append(self._orphan(state, early))
         for early in state.early:
             self.memory_budget.remove(early.frame)
-        state.early = []
+        state.early = NO_RESPONSES
         self._take_held(state)
         if state.old is not None:
             left += state.old.end()
@@ -288,14 +290,17 @@ class Exchanges:
         """Keep a frame until its protocol is known, if there is room."""
         if self.memory_budget.has_room(state.held, frame):
             self.memory_budget.add(frame)
-            state.held.append(frame)
+            if state.held:
+                state.held.append(frame)
+            else:
+                state.held = [frame]
         else:
             state.unheld += 1
 
     def _take_held(self, state: ConnectionState) -> list[Frame]:
-        """Return the held frames and clear them."""
+        """Return the held frames, a list that may be shared, and hold none."""
         held = state.held
-        state.held = []
+        state.held = NO_FRAMES
         for frame in held:
             self.memory_budget.remove(frame)
         return held
@@ -304,7 +309,7 @@ class Exchanges:
         """Process the held frames, and `frame`, now that the protocol is known."""
         frames = self._take_held(state)
         if frame is not None:
-            frames.append(frame)
+            frames = [*frames, frame]
         if state.unheld > 0:
             text = f"{state.unheld} frames were not kept until it was known that they are Kafka's"
             self._problem(frames[-1], "undecided-limit", text)
@@ -612,7 +617,10 @@ class Exchanges:
     def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:
         """Keep a response without a waiting request: lost, or coming later from behind a hole."""
         memory_budget = self.memory_budget
-        state.early.append(early)
+        if state.early:
+            state.early.append(early)
+        else:
+            state.early = [early]
         memory_budget.add(early.frame)
         self.bodies.begin_guesses()
         done: list[Exchange] = []

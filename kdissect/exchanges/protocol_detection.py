@@ -140,7 +140,8 @@ class ProtocolDetector(Probe):
                 return start
         state.probed |= 1 << direction
         is_client = state.request_direction == direction
-        is_start = connection.start_seen[direction] or (state.proxy_header_size > 0 and is_client)
+        is_proxied = state.proxy_header_size > 0 and is_client
+        is_start = connection.is_start_seen(direction) or is_proxied
         seen = window.seen_from(start)
         is_start = is_start and not has_hole and seen > start
         if state.protocol == "" and not state.is_told:

@@ -198,6 +198,10 @@ class Probe:
         return OPENER
 
 
+# The events of all that hold none; an empty list is never changed.
+NO_EVENTS: Final[list[Event]] = []
+
+
 @mypyc_attr(acyclic=True)
 class Waiting:
     """Chunks and gaps in stream order; `span` is their length, `size` that of the chunks.
@@ -209,7 +213,7 @@ class Waiting:
     __slots__ = ("events", "span", "size", "need", "is_cut", "credit")
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events = NO_EVENTS
         self.span: i64 = 0
         self.size: i64 = 0
         self.need: i64 = PROBE_SIZE
@@ -252,9 +256,11 @@ class Waiting:
 
     def add(self, chunk: Chunk, is_cut: bool) -> None:
         """Hold one more chunk; `is_cut`: not all of its segment."""
-        if not self.events:
+        if self.events:
+            self.events.append(chunk)
+        else:
             self.is_cut = is_cut
-        self.events.append(chunk)
+            self.events = [chunk]
         length = chunk.end - chunk.start
         self.span += length
         self.size += length
@@ -352,12 +358,16 @@ class Waiting:
     def take(self) -> list[Event]:
         """Return all events, and hold none."""
         events = self.events
-        self.events = []
+        self.events = NO_EVENTS
         self.span = 0
         self.size = 0
         self.need = PROBE_SIZE
         self.credit = FIRST_CREDIT
         return events
+
+
+# Of all directions in which no frame is searched; it is never changed.
+NOT_WAITING: Final = Waiting()
 
 
 def part_of(chunk: Chunk, at: i64) -> Chunk:

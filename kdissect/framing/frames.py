@@ -33,6 +33,7 @@ from kdissect.framing.frame_search import (
     IGNORE,
     MAX_WAITING,
     MORE_SHARE,
+    NOT_WAITING,
     PROBE_SIZE,
     WAIT,
     WINDOW,
@@ -137,6 +138,8 @@ class Frame:
 
 
 NOTHING: Final[list[Frame]] = []
+# The parts of all directions that hold none.
+NO_PARTS: Final[list[bytes]] = []
 # Events to be processed from some index on, the last of the list first.
 Todo = list[tuple[Event, int]]
 
@@ -165,7 +168,7 @@ class FramingState:
         self.position: i64 = -1
         self.size: i64 = 0
         self.wanted: i64 = 0
-        self.parts: list[bytes] = []
+        self.parts = NO_PARTS
         self.held: i64 = 0
         self.is_holed: bool = False
         self.time_ns: i64 = -1
@@ -178,7 +181,7 @@ class FramingState:
         self.framed: i64 = 0
         self.skipped: i64 = 0
         # Bytes that the probe needs more of, and their size as counted for all directions.
-        self.waiting = Waiting()
+        self.waiting = NOT_WAITING
         self.waited: i64 = 0
         self.was_found: bool = False
         # Bytes skipped since the position of the next frame was lost.
@@ -192,6 +195,19 @@ class FramingState:
     def is_at_rest(self) -> bool:
         """Return whether no bytes are held."""
         return not self.parts and self.held == 0 and not self.waiting.events and self.waited == 0
+
+    def keep(self, part: bytes) -> None:
+        """Add to `parts`: an empty list is never changed, as others share it."""
+        if self.parts:
+            self.parts.append(part)
+        else:
+            self.parts = [part]
+
+    def own_waiting(self) -> Waiting:
+        """The waiting bytes of this direction alone, to be changed."""
+        if self.waiting is NOT_WAITING:
+            self.waiting = Waiting()
+        return self.waiting
 
     def begin(self, chunk: Chunk, at: i64) -> None:
         """Start a frame at ``chunk.data[at]``."""
@@ -312,7 +328,7 @@ class Frames:
             if self._held + length > self._max_held:
                 self._let_go(framing, length, chunk)
                 return NO_FRAME
-            framing.parts.append(chunk.data[start : chunk.end])
+            framing.keep(chunk.data[start : chunk.end])
             framing.held += length
             self._held += length
             return NO_FRAME
@@ -445,7 +461,7 @@ class Frames:
         """Process a new chunk."""
         at = self._cut_known(framing, chunk, chunk.start, frames)
         if at < chunk.end:
-            framing.waiting.pay_in(chunk.end - at)
+            framing.own_waiting().pay_in(chunk.end - at)
             self._search(framing, [(chunk, at)], frames)
 
     def _cut_known(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
@@ -491,7 +507,7 @@ class Frames:
         framing.framed += at - first
         if at < end:
             framing.begin(chunk, at)
-            framing.parts.append(data[at:end])
+            framing.keep(data[at:end])
             framing.held = end - at
         return end
 
@@ -500,12 +516,12 @@ class Frames:
     ) -> i64:
         """Continue a size field that began in an earlier chunk; return where reading stopped."""
         stop = min(at + 4 - framing.held, chunk.end)
-        framing.parts.append(chunk.data[at:stop])
+        framing.keep(chunk.data[at:stop])
         framing.held += stop - at
         if framing.held < 4:
             return stop
         field = b"".join(framing.parts)
-        framing.parts = []
+        framing.parts = NO_PARTS
         framing.held = 0
         size = i64(read_i32_be(field, 0))
         if size < 0 or size > self._max_frame_size:
@@ -542,7 +558,7 @@ class Frames:
         if self._held + size > self._max_held:
             self._let_go(framing, size, chunk)
             return
-        framing.parts.append(part)
+        framing.keep(part)
         framing.held += size
         self._held += size
 
@@ -562,7 +578,7 @@ class Frames:
         )
         framing.frames_since_found += 1
         self._held -= framing.held
-        framing.parts = []
+        framing.parts = NO_PARTS
         framing.held = 0
         framing.state = AT_SIZE
 
@@ -601,7 +617,7 @@ class Frames:
         framing.lost = 0
         framing.was_found = True
         self._skip(framing, framing.held)
-        framing.parts = []
+        framing.parts = NO_PARTS
         framing.held = 0
 
     def _fail(self, framing: FramingState, chunk: Chunk, at: i64, size: i64) -> None:
@@ -623,7 +639,7 @@ class Frames:
         Frames found in waiting events are extracted at once; events to be searched again are put
         back on the list.
         """
-        waiting = framing.waiting
+        waiting = framing.own_waiting()
         while todo:
             event, at = todo.pop()
             if isinstance(event, Chunk):
@@ -644,7 +660,9 @@ class Frames:
                 elif waiting.span > 0:
                     todo.append((event, 0))
                     todo += self._look(framing, True)
-        if framing.state == SEARCHING and waiting.events:
+        if framing.state != SEARCHING:
+            framing.waiting = NOT_WAITING
+        elif waiting.events:
             waiting.own_last()
 
     def _look_last(self, framing: FramingState, frames: list[Frame]) -> None:
@@ -804,7 +822,7 @@ class Frames:
 
 def is_first_byte(framing: FramingState, position: i64) -> bool:
     """Return whether a stream starts at the position, except for a PROXY header before it."""
-    is_known = framing.connection.start_seen[framing.direction]
+    is_known = framing.connection.is_start_seen(framing.direction)
     return is_known and position == framing.framed and framing.skipped == 0
 
 

@@ -636,7 +636,7 @@ class Streams:
             receiver.counts.duplicate_bytes += segment.end - segment.start
             self._close(receiver, CLOSED_BY_RST, segment)
         else:
-            note_window(receiver, segment)
+            receiver.note_window(segment)
             if flags & ACK:
                 note_handshake(receiver, segment)
                 peer.acknowledge(segment)
@@ -846,15 +846,6 @@ def reverse_flow(flow: bytes) -> bytes:
     """Reverse the direction: swap addresses and ports."""
     size = (len(flow) - 4) // 2
     return flow[size : 2 * size] + flow[:size] + flow[-2:] + flow[-4:-2]
-
-
-def note_window(receiver: Receiver, segment: Segment) -> None:
-    """Record the window that a segment announces."""
-    receiver.announces_zero = segment.window == 0 and segment.flags & (SYN | FIN) == 0
-    if receiver.announces_zero:
-        receiver.tcp_analysis.note_zero_window(segment.time_ns)
-    else:
-        receiver.tcp_analysis.note_open_window(segment.time_ns)
 
 
 def own_copy(segment: Segment) -> Segment:

@@ -76,11 +76,11 @@ class Connection:
         self.first_packet = packet
         self.syn_seen: bool = False
         # By direction: whether the start of its stream is known.
-        self.start_seen: list[bool] = [False, False]
+        self.start_seen: tuple[bool, bool] = (False, False)
         self.handshake_rtt_ns: i64 = -1
-        self.handshake_half_ns: list[int] = [-1, -1]
+        self.handshake_half_ns: tuple[i64, i64] = (-1, -1)
         # Smallest data → ACK time seen, by the acknowledging side: the tap to that side.
-        self.min_rtt_ns: list[int] = [-1, -1]
+        self.min_rtt_ns: tuple[i64, i64] = (-1, -1)
         self.rtt_ns: i64 = -1
         self.counts = (DirectionCounts(), DirectionCounts())
         # Retransmitted segments so far times RETRANSMISSION, and zero windows times ZERO_WINDOW,
@@ -119,22 +119,51 @@ class Connection:
         """Return whether bytes of a direction are missing, or the connection lacks history."""
         return self.gaps_in(direction) > 0 or self.edge != INSIDE
 
+    def is_start_seen(self, direction: i64) -> bool:
+        """Return whether the start of a direction's stream is known."""
+        # Compiled, a tuple is boxed for a variable index.
+        return self.start_seen[0] if direction == OPENER else self.start_seen[1]
+
+    def set_start_seen(self, direction: i64, is_seen: bool) -> None:
+        """Set whether the start of a direction's stream is known."""
+        of_opener, of_accepter = self.start_seen
+        self.start_seen = (is_seen, of_accepter) if direction == OPENER else (of_opener, is_seen)
+
+    def note_round_trip(self, side: i64, round_trip: i64) -> None:
+        """Note a time from data to the acknowledgment by one side; the smallest one counts."""
+        to_opener, to_accepter = self.min_rtt_ns
+        smallest = to_opener if side == OPENER else to_accepter
+        if 0 <= smallest <= round_trip:
+            return
+        both = (round_trip, to_accepter) if side == OPENER else (to_opener, round_trip)
+        self.min_rtt_ns = both
+        self.refresh_rtt()
+
+    def note_handshake_half(self, side: i64, time_ns: i64) -> None:
+        """Set the part of the handshake between the tap and one side."""
+        to_opener, to_accepter = self.handshake_half_ns
+        self.handshake_half_ns = (time_ns, to_accepter) if side == OPENER else (to_opener, time_ns)
+        self.refresh_rtt()
+
     def gaps_in(self, direction: i64) -> i64:
         """Gaps in one direction."""
-        # Compiled, a tuple is boxed for a variable index.
         return self.counts[0].gaps if direction == 0 else self.counts[1].gaps
 
     def refresh_rtt(self) -> None:
         """Update `rtt_ns`, after one of its parts got smaller or known."""
-        both: i64 = -1
-        for side in (OPENER, ACCEPTER):
-            least: i64 = self.handshake_half_ns[side]
-            later: i64 = self.min_rtt_ns[side]
-            if later >= 0 and (least < 0 or later < least):
-                least = later
-            if least >= 0:
-                both = least if both < 0 else both + least
-        self.rtt_ns = both
+        to_opener = smaller(self.handshake_half_ns[0], self.min_rtt_ns[0])
+        to_accepter = smaller(self.handshake_half_ns[1], self.min_rtt_ns[1])
+        if to_opener < 0 or to_accepter < 0:
+            self.rtt_ns = max(to_opener, to_accepter)
+        else:
+            self.rtt_ns = to_opener + to_accepter
+
+
+def smaller(one: i64, other: i64) -> i64:
+    """The smaller of two times of which each may be unknown, -1."""
+    if one < 0 or other < 0:
+        return max(one, other)
+    return min(one, other)
 
 
 @mypyc_attr(acyclic=True)

@@ -53,7 +53,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
         if receiver.direction == OPENER and receiver.peer.counts.packets == 0:
             receiver.note_wait(segment.sequence, connection.first_time_ns, segment.time_ns)
     receiver.syn_sequence = segment.sequence
-    connection.start_seen[receiver.direction] = True
+    connection.set_start_seen(receiver.direction, True)
     if receiver.next_sequence < 0:
         receiver.start((segment.sequence + 1) & MASK)
     if (receiver.direction == ACCEPTER) == (segment.flags & ACK != 0):
@@ -61,8 +61,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     if receiver.direction == ACCEPTER:
         receiver.awaits_handshake = connection.handshake_rtt_ns < 0
         if not is_again and segment.flags & ACK and peer.syn_ns >= 0:
-            connection.handshake_half_ns[ACCEPTER] = since(peer.syn_ns, segment)
-            connection.refresh_rtt()
+            connection.note_handshake_half(ACCEPTER, since(peer.syn_ns, segment))
         # Of two copies, it is unknown which one is answered.
         receiver.syn_ns = segment.time_ns if segment.flags & ACK and not is_again else -1
     elif peer.syn_sequence < 0:
@@ -80,7 +79,7 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
         # segment has been sent meanwhile, and may be captured after it.
         if is_first or segment.flags & SYN:
             peer.start(segment.acknowledgment)
-            connection.start_seen[peer.direction] = is_first
+            connection.set_start_seen(peer.direction, is_first)
     if receiver.direction != OPENER or segment.flags & SYN:
         return
     if peer.awaits_handshake:
@@ -88,8 +87,7 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
         if receiver.syn_ns >= 0:
             connection.handshake_rtt_ns = since(receiver.syn_ns, segment)
         if peer.syn_ns >= 0:
-            connection.handshake_half_ns[OPENER] = since(peer.syn_ns, segment)
-            connection.refresh_rtt()
+            connection.note_handshake_half(OPENER, since(peer.syn_ns, segment))
 
 
 def since(time_ns: i64, segment: Segment) -> i64:

@@ -49,6 +49,10 @@ class ReassemblyBudget:
 GIVEN: Final = Piece(0, 0, b"", Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0))
 
 
+# The pieces of all directions that hold none; an empty list is never changed.
+NO_PIECES: Final[list[Piece]] = []
+
+
 @mypyc_attr(acyclic=True)
 class ReassemblyBuffer:
     """The pieces of one direction, ``pieces[head:]``.
@@ -59,7 +63,7 @@ class ReassemblyBuffer:
     __slots__ = ("pieces", "head", "payload", "cost", "budget")
 
     def __init__(self, budget: ReassemblyBudget) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces = NO_PIECES
         self.head: i64 = 0
         self.payload: i64 = 0
         self.cost: i64 = 0
@@ -112,7 +116,10 @@ class ReassemblyBuffer:
             merged.append(self._made(segment, position, start, stop))
             added += stop - start
             start = stop
-        if index == first and len(merged) == 1:
+        if not pieces:
+            if added > 0:
+                self.pieces = merged
+        elif index == first and len(merged) == 1:
             pieces.insert(index, merged[0])
         elif added > 0:
             # All at once: the later pieces are moved once.
@@ -129,7 +136,10 @@ class ReassemblyBuffer:
             self._charge(-PIECE_COST - len(piece.data))
             pieces[index] = GIVEN
         self.head = end
-        if end == len(pieces) or (end >= MIN_DROPPED and end * 2 >= len(pieces)):
+        if end == len(pieces):
+            self.pieces = NO_PIECES
+            self.head = 0
+        elif end >= MIN_DROPPED and end * 2 >= len(pieces):
             del pieces[:end]
             self.head = 0
 

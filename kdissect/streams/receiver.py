@@ -29,12 +29,13 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.packets.segment import ACK, Segment
+from kdissect.packets.segment import ACK, FIN, SYN, Segment
 from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.events import (
     OWN_PAST,
     RETRANSMISSION,
     UNKNOWN_SIDE,
+    ZERO_WINDOW,
     Chunk,
     Connection,
     Event,
@@ -42,9 +43,14 @@ from kdissect.streams.events import (
 )
 from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
 from kdissect.streams.recent_chunks import RecentChunks
-from kdissect.streams.resent import Resent
+from kdissect.streams.resent import NO_RESENT, Resent
 from kdissect.streams.sequence import advance, distance
-from kdissect.streams.tcp_analysis import FAST_AFTER, TcpAnalysis
+from kdissect.streams.tcp_analysis import (
+    FAST_AFTER,
+    NO_ANALYSIS,
+    TcpAnalysis,
+    known_round_trip,
+)
 
 # Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
 HOLE_NS: Final = 30_000_000_000
@@ -97,12 +103,12 @@ class Receiver:
         # payload.
         self.latest_acknowledgment: i64 = -1
         self.latest_window: i64 = -1
-        self.tcp_analysis = TcpAnalysis(connection, self.counts)
+        self.tcp_analysis = NO_ANALYSIS
         self.fin_position: i64 = -1
         self.announces_zero: bool = False
         self.window_probe: i64 = -1
         self.acknowledged = Acknowledged()
-        self.resent = Resent()
+        self.resent = NO_RESENT
         self.hole_ns: i64 = -1
         self.stray: Segment | None = None
         self.held = ReassemblyBuffer(budget)
@@ -111,6 +117,18 @@ class Receiver:
         self.disagreements: i64 = 0
         self.warned_of_start: bool = False
         self.is_over: bool = False
+
+    def own_analysis(self) -> TcpAnalysis:
+        """The analysis state of this side alone, to be changed."""
+        if self.tcp_analysis is NO_ANALYSIS:
+            self.tcp_analysis = TcpAnalysis()
+        return self.tcp_analysis
+
+    def own_resent(self) -> Resent:
+        """The state of retransmissions of this direction alone, to be changed."""
+        if self.resent is NO_RESENT:
+            self.resent = Resent()
+        return self.resent
 
     def start(self, sequence: i64) -> None:
         """Set the sequence number of position 0."""
@@ -187,7 +205,8 @@ class Receiver:
         if not is_same or peer.next_sequence < 0 or segment.window == 0:
             return
         if not peer.held.is_empty or distance(number, peer.next_sequence) < 0:
-            self.tcp_analysis.note_duplicate_ack(segment)
+            self.counts.duplicate_acks += 1
+            self.own_analysis().note_duplicate_ack(segment)
 
     def is_repeat(self, segment: Segment) -> bool:
         """Return whether a segment may be a copy: nothing in it is new."""
@@ -283,11 +302,8 @@ class Receiver:
         """Record the round trip: the peer has acknowledged the timed position at `now`."""
         round_trip = now - self.timed_ns
         self.timed_position = -1
-        side = self.peer.direction
-        smallest: i64 = self.connection.min_rtt_ns[side]
-        if round_trip >= 0 and (smallest < 0 or round_trip < smallest):
-            self.connection.min_rtt_ns[side] = round_trip
-            self.connection.refresh_rtt()
+        if round_trip >= 0:
+            self.connection.note_round_trip(self.peer.direction, round_trip)
 
     def forget_times(self, now: i64) -> None:
         """Restart timers after a change of the clock: earlier times are discarded."""
@@ -295,8 +311,10 @@ class Receiver:
         self.syn_ns = -1
         self.hole_ns = now
         self.acknowledged.forget_times(now)
-        self.resent.forget_times()
-        self.tcp_analysis.forget_times()
+        if self.resent is not NO_RESENT:
+            self.resent.forget_times()
+        if self.tcp_analysis is not NO_ANALYSIS:
+            self.tcp_analysis.forget_times()
 
     def note_fin(self, position: i64) -> None:
         """End the stream at `position`; the first FIN counts."""
@@ -312,7 +330,7 @@ class Receiver:
     def check_patience(self, segment: Segment, events: list[Event]) -> None:
         """Give up the holes that have waited long enough at the time of `segment`."""
         now = segment.time_ns
-        if now >= self.resent.due_ns:
+        if self.resent.size > 0 and now >= self.resent.due_ns:
             self.resent.believe()
         settled = self.acknowledged.settle(now)
         held = self.held
@@ -326,7 +344,7 @@ class Receiver:
     def finish(self, last: Segment, events: list[Event], problems: list[Problem]) -> None:
         """Deliver held data, holes as gaps: the direction is over. `last` times the gaps."""
         self.discard_stray(problems)
-        self.tcp_analysis.note_open_window(self.connection.last_time_ns)
+        self.note_open_window(self.connection.last_time_ns)
         while not self.held.is_empty:
             self._give_up(last, events)
         if self.acknowledged.position > self.next_position + 1:
@@ -342,6 +360,21 @@ class Receiver:
         self.counts.duplicate_bytes += stray.end - stray.start
         text = f"sequence number {stray.sequence}, {self.next_sequence} was next"
         problems.append(self._problem("out-of-window", text, stray))
+
+    def note_window(self, segment: Segment) -> None:
+        """Record the window that a segment announces."""
+        self.announces_zero = segment.window == 0 and segment.flags & (SYN | FIN) == 0
+        if self.announces_zero:
+            self.counts.zero_windows += 1
+            self.connection.tcp_events += ZERO_WINDOW
+            self.own_analysis().note_zero_window(segment.time_ns)
+        else:
+            self.note_open_window(segment.time_ns)
+
+    def note_open_window(self, now: i64) -> None:
+        """Count the time for which this side accepted no data, if it ends now."""
+        if self.tcp_analysis.closed_ns >= 0:
+            self.counts.zero_window_ns += self.tcp_analysis.note_open_window(now)
 
     def count(self, segment: Segment) -> None:
         """Count a segment and its payload."""
@@ -370,7 +403,8 @@ class Receiver:
 
     def _filled(self, segment: Segment, position: i64, size: i64, later_ns: i64) -> None:
         """Count `size` bytes of the segment that came after later ones, seen at `later_ns`."""
-        if not self.peer.tcp_analysis.is_sent_again(segment, later_ns):
+        round_trip = known_round_trip(self.connection)
+        if not self.peer.tcp_analysis.is_sent_again(segment, later_ns, round_trip):
             self.counts.out_of_order_segments += 1
             return
         if size == segment.payload_length:
@@ -385,14 +419,14 @@ class Receiver:
         """
         self.counts.network_lost_bytes += size
         sequence = advance(self.next_sequence, position - self.next_position)
-        self.resent.add(sequence, size, now)
+        self.own_resent().add(sequence, size, now)
         self.note_wait(sequence, first_ns, now)
 
     def note_wait(self, sequence: i64, first_ns: i64, now: i64) -> None:
         """Note that something sent again `now` is still unacknowledged."""
         if self.peer.counts.packets == 0 and sequence != self.syn_sequence:
             return  # acknowledgments are not captured
-        waited_ns = self.resent.waited_ns(sequence, first_ns, now)
+        waited_ns = self.own_resent().waited_ns(sequence, first_ns, now)
         if waited_ns > self.counts.unacknowledged_ns:
             self.counts.unacknowledged_ns = waited_ns
 

@@ -104,6 +104,10 @@ class Resent:
         return number
 
 
+# Of all directions in which nothing was sent again; it is never changed.
+NO_RESENT: Final = Resent()
+
+
 def is_duplicate(segment: Segment, place: i64, start: i64, end: i64) -> bool:
     """Return whether the first block, whose length is at `place` - 1, is of bytes seen twice."""
     if distance(end, start) <= 0:

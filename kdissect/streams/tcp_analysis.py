@@ -15,8 +15,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.packets.segment import Segment
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.direction_counts import DirectionCounts
-from kdissect.streams.events import ZERO_WINDOW, Connection
+from kdissect.streams.events import Connection
 from kdissect.streams.sequence import distance
 
 # RFC 5681 requires three; with SACK the sender may be sure after two, as Wireshark assumes.
@@ -29,25 +28,22 @@ USUAL_RTT_NS: Final = 3_000_000
 
 @mypyc_attr(acyclic=True)
 class TcpAnalysis:
-    """Analysis state of one side; results go to `counts` of the direction it sends.
+    """Analysis state of one side; results go to the counts of the direction it sends.
 
     `repeated` is the acknowledgment number that `repeats` duplicate ACKs repeated, the latest at
     `repeated_ns`; `closed_ns` is the time its window closed, -1 while it is open.
     """
 
-    __slots__ = ("connection", "counts", "repeated", "repeats", "repeated_ns", "closed_ns")
+    __slots__ = ("repeated", "repeats", "repeated_ns", "closed_ns")
 
-    def __init__(self, connection: Connection, counts: DirectionCounts) -> None:
-        self.connection = connection
-        self.counts = counts
+    def __init__(self) -> None:
         self.repeated: i64 = -1
         self.repeats: i64 = 0
         self.repeated_ns: i64 = 0
         self.closed_ns: i64 = -1
 
     def note_duplicate_ack(self, segment: Segment) -> None:
-        """Count a segment that repeats an acknowledgment."""
-        self.counts.duplicate_acks += 1
+        """Process a segment that repeats an acknowledgment."""
         if segment.acknowledgment != self.repeated:
             self.repeated = segment.acknowledgment
             self.repeats = 0
@@ -61,16 +57,16 @@ class TcpAnalysis:
 
     def note_zero_window(self, now: i64) -> None:
         """Process a segment that announces a closed window."""
-        self.counts.zero_windows += 1
-        self.connection.tcp_events += ZERO_WINDOW
         if self.closed_ns < 0:
             self.closed_ns = now
 
-    def note_open_window(self, now: i64) -> None:
-        """Process a segment that announces an open window, or the end."""
-        if self.closed_ns >= 0:
-            self.counts.zero_window_ns += max(0, now - self.closed_ns)
-            self.closed_ns = -1
+    def note_open_window(self, now: i64) -> i64:
+        """Process a segment that announces an open window, or the end: return how long none was."""
+        if self.closed_ns < 0:
+            return 0
+        closed = max(0, now - self.closed_ns)
+        self.closed_ns = -1
+        return closed
 
     def asks_for(self, segment: Segment, count: i64) -> bool:
         """Return whether this side sent at least `count` duplicate ACKs for one segment."""
@@ -80,7 +76,7 @@ class TcpAnalysis:
             and distance(segment.sequence, self.repeated) >= 0
         )
 
-    def is_sent_again(self, segment: Segment, later_ns: i64) -> bool:
+    def is_sent_again(self, segment: Segment, later_ns: i64, round_trip: i64) -> bool:
         """Return whether a segment of the other side that fills a hole was resent after a loss.
 
         Otherwise it was reordered by the network or the capture. `later_ns` is the time of the
@@ -90,10 +86,14 @@ class TcpAnalysis:
         waited = segment.time_ns - later_ns
         if waited >= REORDER_NS:
             return True
-        return waited >= round_trip(self.connection) and self.asks_for(segment, 1)
+        return waited >= round_trip and self.asks_for(segment, 1)
 
 
-def round_trip(connection: Connection) -> i64:
+# Of all sides that did nothing unusual; it is never changed.
+NO_ANALYSIS: Final = TcpAnalysis()
+
+
+def known_round_trip(connection: Connection) -> i64:
     """Round trip of a connection in ns, as far as one was seen."""
     if connection.handshake_rtt_ns >= 0:
         return connection.handshake_rtt_ns

@@ -295,7 +295,7 @@ class Tls:
 
 def is_first(event: Chunk | Gap, begin: i64) -> bool:
     """Return whether it is certain that the stream starts here, at the position `begin`."""
-    starts = event.connection.start_seen[event.direction]
+    starts = event.connection.is_start_seen(event.direction)
     return isinstance(event, Chunk) and event.position == begin and starts
 
 

@@ -1,9 +1,11 @@
 import gzip
 import os
+import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +19,11 @@ from kdissect.capture.speculative_splits import guess_splits, look_at
 from kdissect.capture.splits import Split, plan
 from kdissect.checkpoint import jobs, run_choice, spill_transfer, worker_pool
 from kdissect.checkpoint.jobs import Shared
-from kdissect.checkpoint.jobs_run import JobsRun
+from kdissect.checkpoint.jobs_run import JobsRun, find_secrets
 from kdissect.checkpoint.merged_run import MergedRun
 from kdissect.checkpoint.run_choice import find_splits, make_run, split_sizes
 from kdissect.checkpoint.spill_transfer import BatchFile, read_file
+from kdissect.checkpoint.split import SplitRows, undone_split
 from kdissect.checkpoint.worker import Task
 from kdissect.checkpoint.worker_pool import WorkerPool, early_pool
 from kdissect.errors import CaptureError, KdissectError
@@ -29,8 +32,10 @@ from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.capture.writers import Captured, make_pcap
 from tests.checkpoint.law import CAPTURES, OPTIONS, sorted_rows, whole
+from tests.seeds import SEED
 
 LARGE = str(CAPTURES / "cluster-4.3.1.pcapng")
+NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 
 
 @pytest.fixture
@@ -91,6 +96,96 @@ def test_wrong_guesses_give_the_rows_of_the_whole(tmp_path: Path) -> None:
         assert sorted_rows(run) == expected.tables
         assert run.balance == expected.balance
         assert shared.is_planned
+
+
+# Splits that the merger dissects alone
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", NAMES)
+def test_splits_that_the_merger_dissects_change_no_row(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(CAPTURES / name)
+    source = random.Random(f"{SEED} alone {name}")
+    monkeypatch.setattr(jobs, "EDGE_PACKETS", 1)
+    expected = whole([path])
+    for workers in (0, 1):
+        splits = splits_of(path, source)
+        drawn = [source.choice((0, sys.maxsize)) for _ in splits]
+        counts = iter([*drawn, *drawn])
+        shared = Shared(splits, OPTIONS, [path], WorkerPool(workers), dict, counts.__next__)
+        run = MergedRun(shared, OPTIONS, [path], find_secrets=lambda: find_secrets([path]))
+        assert sorted_rows(run) == expected.tables
+        assert run.balance == expected.balance
+
+
+def splits_of(path: str, source: random.Random) -> list[Split]:
+    """Some 8 splits, speculative ones where the file has any."""
+    size = Path(path).stat().st_size
+    look = look_at(path)
+    if look is not None and source.random() < 0.5:
+        places = sorted(source.sample(range(1, size), min(size - 1, 7)))
+        if splits := guess_splits(path, look, places):
+            return splits
+    return plan([path], max(64, size // 8))
+
+
+def test_the_merger_reads_keys_of_sessions_that_begin_where_it_dissects() -> None:
+    paths = [LARGE, str(CAPTURES / "tls" / "tls-sasl-4.3.1.pcapng")]
+    splits = plan(paths, 400_000)
+    found = []
+    for opened in (0, sys.maxsize):
+        shared = Shared(splits, OPTIONS, paths, WorkerPool(0), dict, partial(int, opened))
+        run = MergedRun(shared, OPTIONS, paths, find_secrets=lambda: find_secrets(paths))
+        found.append((sorted_rows(run), run.balance))
+    assert found[0] == found[1]
+    assert found[0][1].encrypted_bytes == 0 < found[0][1].tls_bytes
+
+
+@pytest.mark.usefixtures("small_is_large")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_merger_dissects_alone_while_edges_are_expensive(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "EDGE_PACKETS", 1)
+    splits = plan([LARGE], 50_000)
+    assert len(splits) > 8
+    # After each split; the merger has as many open as packets, and then none.
+    opened = [0, 10**9, 10**9, 10**9, 0, 0, 10**9] + [0] * len(splits)
+    counts = iter(opened)
+    shared = Shared(splits, OPTIONS, [LARGE], WorkerPool(workers), dict, counts.__next__)
+    undone = []
+    for rows in shared:
+        undone.append(rows.is_undone)
+        assert (list(rows.batches) == []) is rows.is_undone
+        assert all(number >= shared.next_taken for number in shared.answers)
+    assert undone == [False] + [count > 0 for count in opened[: len(splits) - 1]]
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_a_capture_with_many_open_connections_is_dissected_by_the_merger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = whole([LARGE])
+    numbers = []
+    for edge_packets in (0, 10_000):
+        undone: list[Split] = []
+        monkeypatch.setattr(jobs, "EDGE_PACKETS", edge_packets)
+        monkeypatch.setattr(jobs, "undone_split", kept_in(undone))
+        run = make_run(LARGE, Options(tables=OPTIONS.tables, jobs=2))
+        assert isinstance(run, JobsRun)
+        assert sorted_rows(run) == expected.tables
+        numbers.append(len(undone))
+    assert numbers[0] == 0 < numbers[1]
+
+
+def kept_in(undone: list[Split]) -> Callable[[Split], SplitRows]:
+    def call(split: Split) -> SplitRows:
+        undone.append(split)
+        return undone_split(split)
+
+    return call
 
 
 @pytest.mark.usefixtures("small_is_large")

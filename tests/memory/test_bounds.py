@@ -1,5 +1,6 @@
 """State left by several messages is bounded, and evictions are reported."""
 
+import io
 import lzma
 import struct
 import uuid
@@ -11,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kdissect import Limits
-from kdissect.dissection.dissector import Dissector
+from kdissect import Limits, Options, Run
+from kdissect.dissection.dissector import CONNECTION_BYTES, Dissector
+from kdissect.dissection.exchange_writer import EXCHANGE_BYTES
+from kdissect.dissection.row_sink import ROWS_LIMIT
 from kdissect.exchanges.connection_state import ConnectionState, TopicPositions
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fetches import FetchSessions
@@ -22,6 +25,7 @@ from kdissect.exchanges.sasl import LONGEST_KEPT, MAX_TOKEN_SIZE, Login, user_of
 from kdissect.exchanges.topic_name_resolution import held_size
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.messages.request_fields import RequestFields
+from kdissect.packets.segment import SYN
 from kdissect.streams.events import Connection
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, PartitionRows
@@ -30,7 +34,7 @@ from kdissect.tables.writers import ROW_GROUP_SIZE, ParquetFile
 from tests.capture.test_compressed import read_all
 from tests.conversation import conversation
 from tests.exchange_builders import Found, found_in, request, response
-from tests.packets.builders import make_flow
+from tests.packets.builders import make_flow, make_tcp_packet
 
 LONG = "n" * (LONGEST_KEPT + 1)
 WHOLE = "n" * LONGEST_KEPT
@@ -251,3 +255,31 @@ def test_an_xz_file_that_asks_for_a_dictionary_of_4_gib_is_refused() -> None:
     content, problems = read_all(bytes(compressed))
     assert content == b""
     assert ["emory" in problem.message for problem in problems] == [True]
+
+
+# Rows
+
+
+def opened(connections: int) -> bytes:
+    """A capture of so many SYNs, a microsecond apart, each from another client."""
+    frame = make_tcp_packet(flags=SYN, source="10.0.0.0")
+    content = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1)]
+    for number in range(connections):
+        content.append(struct.pack("<IIII", 1_700_000_000, number, len(frame), len(frame)))
+        content += (frame[:27], number.to_bytes(3, "big"), frame[30:])
+    return b"".join(content)
+
+
+def test_connections_that_end_together_give_rows_in_several_batches() -> None:
+    most = ROWS_LIMIT // CONNECTION_BYTES + 1
+    run = Run(io.BytesIO(opened(most + 100)), Options(tables=("connections",)))
+    sizes = [batch.num_rows for _, batch in run]
+    assert sum(sizes) == most + 100
+    assert max(sizes) <= most
+
+
+@pytest.mark.parametrize(
+    ("table", "size"), [("connections", CONNECTION_BYTES), ("exchanges", EXCHANGE_BYTES)]
+)
+def test_rows_are_counted_with_all_their_integers(table: str, size: int) -> None:
+    assert size == 8 * len(BatchBuilder(TABLES[table], [], {}).position)

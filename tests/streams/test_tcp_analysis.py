@@ -194,13 +194,13 @@ def timed(*gaps_ns: int) -> Conversation:
 def test_the_handshake_measures_the_way_to_both_sides_of_the_tap() -> None:
     connection = Reading(timed(400_000, 30_000).segments()).connection
     assert connection.handshake_rtt_ns == 430_000
-    assert connection.handshake_half_ns == [30_000, 400_000]
+    assert connection.handshake_half_ns == (30_000, 400_000)
 
 
 def test_without_the_syn_it_measures_the_way_to_the_opener_alone() -> None:
     connection = Reading(timed(400_000, 30_000).lose(1).segments()).connection
     assert connection.handshake_rtt_ns == -1
-    assert connection.handshake_half_ns == [30_000, -1]
+    assert connection.handshake_half_ns == (30_000, -1)
 
 
 def test_a_syn_ack_sent_again_leaves_the_way_to_the_opener_open() -> None:
@@ -209,4 +209,4 @@ def test_a_syn_ack_sent_again_leaves_the_way_to_the_opener_open() -> None:
     again = replace(two, gap_ns=SECOND, ip_id=99)
     connection = Reading(talk._with([one, two, again, *rest]).segments()).connection
     assert connection.handshake_rtt_ns == SECOND + 430_000
-    assert connection.handshake_half_ns == [-1, 400_000]
+    assert connection.handshake_half_ns == (-1, 400_000)

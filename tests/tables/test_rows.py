@@ -52,8 +52,8 @@ def make_connection() -> Connection:
     connection.closed_by = "fin"
     connection.ended_by = 0
     connection.handshake_rtt_ns = 31
-    connection.handshake_half_ns = [13, 18]
-    connection.min_rtt_ns = [41, 42]
+    connection.handshake_half_ns = (13, 18)
+    connection.min_rtt_ns = (41, 42)
     for direction, counts in enumerate(connection.counts):
         for place, name in enumerate(COUNTS):
             setattr(counts, name, 100 * (direction + 1) + place)

@@ -60,9 +60,9 @@ PROBLEM: Final = named(
     capture=INT,
 )
 PROBLEMS: Final = Many(PROBLEM)
-# By direction, as mutable lists.
-TWO_INTS: Final = Fixed(INT, INT, made=list)
-TWO_BOOLS: Final = Fixed(BOOL, BOOL, made=list)
+# By direction.
+INTS: Final = Fixed(INT, INT)
+BOOLS: Final = Fixed(BOOL, BOOL)
 
 DIRECTION_COUNTS: Final = fields_by_value(
     DirectionCounts,
@@ -71,9 +71,9 @@ DIRECTION_COUNTS: Final = fields_by_value(
 OF_CONNECTION: Final = fields_by_value(
     Connection,
     lambda: Connection(-1, 0, b"", 0, 0),
-    start_seen=TWO_BOOLS,
-    handshake_half_ns=TWO_INTS,
-    min_rtt_ns=TWO_INTS,
+    start_seen=BOOLS,
+    handshake_half_ns=INTS,
+    min_rtt_ns=INTS,
     counts=Fixed(COUNTS, COUNTS),
 )
 OF_EVENT: Final = "direction position time_ns packet ordinal capture"
@@ -90,9 +90,7 @@ OF_GAP: Final = fields_by_value(
 
 SYMPTOMS: Final = fields_by_value(
     TcpAnalysis,
-    lambda: TcpAnalysis(NO_CONNECTION, NO_CONNECTION.counts[0]),
-    connection=CONNECTION,
-    counts=COUNTS,
+    TcpAnalysis,
 )
 CLOCK: Final = fields_by_value(
     Clock,

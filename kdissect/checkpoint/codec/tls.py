@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kdissect.checkpoint.codec.streams import CHUNK, CONNECTION, PROBLEMS, TWO_INTS
+from kdissect.checkpoint.codec.streams import CHUNK, CONNECTION, PROBLEMS
 from kdissect.encoding.choices import Nothing, OneOf
 from kdissect.encoding.classes import Fields, Inline, Ref, declare
 from kdissect.encoding.kinds import (
@@ -29,6 +29,8 @@ from kdissect.tls.session import Session
 from kdissect.tls.stage import Watch
 
 BYTE_ARRAY: Final = Bytes(bytearray)
+# By direction, as a mutable list.
+INTS: Final = Fixed(INT, INT, made=list)
 GAP_OR_NONE: Final = Ref(Gap, or_none=True)
 # Set by `Session.move_to`.
 NO_KEYS: Final = KeyLog()
@@ -100,9 +102,9 @@ SESSION: Final = Ref(Session)
 OF_WATCH: Final = Fields(
     Watch,
     Watch,
-    seen=TWO_INTS,
+    seen=INTS,
     first=Fixed(Many(CHUNK), Many(CHUNK), made=list),
-    begin=TWO_INTS,
+    begin=INTS,
 )
 WATCH: Final = Maybe(Inline(OF_WATCH))
 
