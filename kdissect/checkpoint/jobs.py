@@ -39,8 +39,8 @@ class Shared:
     """Iterate over it once: the splits' rows and boundary states, in order.
 
     `names` returns the topic names known so far, `count_open` the number of connections that are
-    open where the merger is. Raises the errors of dissecting a split, and
-    KdissectError when a process is killed.
+    open where the merger is. Raises the errors of dissecting a split, and KdissectError when a
+    process is killed.
     """
 
     def __init__(

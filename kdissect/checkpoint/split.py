@@ -205,10 +205,12 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
     flows: list[Left] = []
     for opener in dissector.streams.openers():
         connection = opener.connection
-        if connection.edge in (SUPPRESSED, FIRST_SEEN):
-            continue
         state = dissector.exchanges.states.get(connection.id)
         is_old = state is not None and state.old is not None
+        if state is not None:
+            state.old = None  # they know each other
+        if connection.edge in (SUPPRESSED, FIRST_SEEN):
+            continue
         if is_old or dissector.tls.has_session(connection):
             flows.append(Left(connection.flow, int(connection.id), int(connection.given)))
             continue
