@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture import speculative_splits
-from kdissect.checkpoint import run_choice, worker_pool
+from kdissect.checkpoint import jobs, run_choice, worker_pool
 from kdissect.checkpoint.jobs_run import JobsRun
 from kdissect.checkpoint.run_choice import make_run
 from kdissect.pipeline import Options
@@ -171,6 +171,8 @@ def whole_rows(rows: Rows) -> list[dict[str, object]]:
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "WORTHWHILE_PACKETS", 100)
     monkeypatch.setattr(run_choice, "SMALLEST_SPLIT", 50_000)
+    # So small splits would be left to the merger.
+    monkeypatch.setattr(jobs, "EDGE_PACKETS", 0)
     monkeypatch.setattr(run_choice, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(speculative_splits, "LOOK", 20_000)
 

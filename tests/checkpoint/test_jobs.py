@@ -42,6 +42,8 @@ NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "WORTHWHILE_PACKETS", 100)
     monkeypatch.setattr(run_choice, "SMALLEST_SPLIT", 50_000)
+    # So small splits would be left to the merger.
+    monkeypatch.setattr(jobs, "EDGE_PACKETS", 0)
     monkeypatch.setattr(run_choice, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(speculative_splits, "LOOK", 20_000)
 

@@ -18,10 +18,11 @@ CAPTURE = CAPTURES / "cluster-3.9.1.pcapng"
 WITH_WORKERS = """
 import sys
 from kdissect.capture import speculative_splits
-from kdissect.checkpoint import run_choice, worker_pool
+from kdissect.checkpoint import jobs, run_choice, worker_pool
 worker_pool.WORTHWHILE_PACKETS = run_choice.SMALLEST_PACKETS = 1
 run_choice.SMALLEST_SPLIT = 50_000
 speculative_splits.LOOK = 20_000
+jobs.EDGE_PACKETS = 0
 worker_pool.PROGRAM = worker_pool.PROGRAM.replace(
     "from kdissect", "import kdissect.checkpoint.worker as w, time; "
     "w.dissect = lambda *_: time.sleep(60); from kdissect")
