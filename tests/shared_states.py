@@ -10,7 +10,7 @@ from kdissect.streams.reassembly_buffer import NO_PIECES
 from kdissect.streams.resent import NO_RESENT, Resent
 from kdissect.streams.tcp_analysis import NO_ANALYSIS, TcpAnalysis
 
-LISTS = (NO_FRAMES, NO_RESPONSES, NO_EVENTS, NO_PARTS, NO_PIECES)
+LISTS: tuple[list[Any], ...] = (NO_FRAMES, NO_RESPONSES, NO_EVENTS, NO_PARTS, NO_PIECES)
 OBJECTS = (NOT_WAITING, NO_RESENT, NO_ANALYSIS)
 
 

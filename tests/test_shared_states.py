@@ -7,7 +7,7 @@ from tests.shared_states import LISTS, OBJECTS, are_unchanged, values
 
 @pytest.mark.parametrize("place", range(len(LISTS)))
 def test_an_addition_to_a_shared_list_is_found(place: int) -> None:
-    LISTS[place].append(None)  # type: ignore[arg-type]
+    LISTS[place].append(None)
     assert not are_unchanged()
     LISTS[place].clear()
     assert are_unchanged()

@@ -61,9 +61,7 @@ class TcpAnalysis:
             self.closed_ns = now
 
     def note_open_window(self, now: i64) -> i64:
-        """Process a segment that announces an open window, or the end: return how long none was."""
-        if self.closed_ns < 0:
-            return 0
+        """Process the end of a closed window; return for how long it was closed."""
         closed = max(0, now - self.closed_ns)
         self.closed_ns = -1
         return closed

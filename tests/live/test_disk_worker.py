@@ -16,6 +16,7 @@ class SlowWorker(DiskWorker):
         self.calls = 0
 
     def work(self) -> None:
+        # What is tested is a pass that is longer than this interval, so it has to last.
         time.sleep(2 * LOOK_S)
         self.calls += 1
         self.left = max(self.left - 1, 0)
