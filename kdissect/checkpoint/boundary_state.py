@@ -26,7 +26,7 @@ from kdissect.checkpoint.codec.streams import (
 )
 from kdissect.checkpoint.codec.tls import WATCH
 from kdissect.checkpoint.group_history import LearnedAt
-from kdissect.checkpoint.left_edge import Ended, InsideEnded, Prefix
+from kdissect.checkpoint.left_edge import BUCKETS, Ended, InsideEnded, Prefix
 from kdissect.checkpoint.synchronization import Counted
 from kdissect.dissection.totals import OF_CONNECTIONS
 from kdissect.encoding.choices import Plain
@@ -57,7 +57,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 17
+VERSION: Final = 18
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -215,6 +215,8 @@ COUNTED: Final = named(
     skipped=INT_PAIR,
     frames=INT_PAIR,
     exchanges=INT,
+    gaps=INT_PAIR,
+    repeats_ids=BOOL,
 )
 REPEAT: Final = named(
     Repeat,
@@ -227,7 +229,7 @@ REPEAT: Final = named(
 )
 HEAD: Final = Fields(
     Prefix,
-    lambda: Prefix(NO_CONNECTION),
+    lambda: Prefix(NO_CONNECTION, BUCKETS),
     ints="size quiet synchronized_id place rows",
     bools="is_cut is_synchronized",
     flow=BYTES,
@@ -240,6 +242,7 @@ HEAD: Final = Fields(
     at=COUNTED,
     repeats=Many(REPEAT),
     steps=Rows(3),
+    left_out={"bucket": BUCKETS},
 )
 ENDED: Final = Fields(
     Ended,

@@ -139,6 +139,7 @@ class Synchronized:
             state.vendor = known.vendor
         state.software_name = state.software_name or known.software_name
         state.software_version = state.software_version or known.software_version
+        state.repeats_ids = state.repeats_ids or known.repeats_ids
         state.spoken_low |= known.spoken_low
         state.spoken_high |= known.spoken_high
         state.probed |= known.probed
@@ -147,7 +148,13 @@ class Synchronized:
         state.proxied_ip = known.proxied_ip
         state.proxied_port = known.proxied_port
         state.refusal = known.refusal
+        goes_on = PAST in state.positions
         complete(state.positions, self.positions)
+        if goes_on:
+            # Connections that have shared a session share its positions.
+            known.positions.clear()
+            known.positions.update(state.positions)
+            state.positions = known.positions
         for exchange in state.pending:
             exchange.connection_id = state.connection.id
 

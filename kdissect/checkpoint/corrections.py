@@ -56,7 +56,8 @@ class Corrections:
         if self.dropped:
             wrong = np.array(sorted(self.dropped), np.int64)
             kept = ~np.isin(ints_of(batch[CONNECTION_ID]), wrong)
-            batch = batch.take(numbers(np.flatnonzero(kept), pa.int64()))
+            if not kept.all():
+                batch = batch.take(numbers(np.flatnonzero(kept), pa.int64()))
         if not self.synchronized or not batch.num_rows:
             return batch
         ids = ints_of(batch[CONNECTION_ID])

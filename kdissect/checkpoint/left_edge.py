@@ -34,7 +34,8 @@ above.
 
 from typing import Any, Final, NamedTuple
 
-from librt.strings import read_i32_be
+from librt.strings import read_i32_be, read_i64_be
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.checkpoint.group_history import GroupHistory
@@ -46,8 +47,8 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.groups import Learned
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.framing.frames import IN_BODY, Frames
-from kdissect.packets.segment import ACK, SYN, Segment, flow_of
-from kdissect.streams.connections import Repeat, Streams, own_copy, reverse_flow
+from kdissect.packets.segment import ACK, NO_FLOW, SYN, Segment, flow_of
+from kdissect.streams.connections import SPREAD, Repeat, Streams, own_copy, reverse_flow
 from kdissect.streams.duplicates import RECENT_SEGMENTS
 from kdissect.streams.events import FIRST_SEEN, SHARED_PAST, SUPPRESSED, SYNCHRONIZED, Connection
 from kdissect.streams.receiver import Receiver
@@ -60,6 +61,9 @@ PREFIX_BYTES: Final = 8 << 20
 PREFIX_BYTES_IN_ALL: Final = 128 << 20
 SEGMENT_COST: Final = 300  # bytes that a kept segment takes beside its payload, approximately
 BOTH: Final = 3
+# Of the table that tells most segments apart from those of growing prefixes: a power of two.
+BUCKETS: Final = 4096
+OF_IPV4: Final = 12  # bytes of a flow
 
 
 class Prefix:
@@ -69,16 +73,18 @@ class Prefix:
     were too many to keep. `ids` are of all connections on the flow. Of the synchronization: `state`
     is the state then (see `sync_state`), `at` the counts, `place` that of the last segment; `steps`
     are ``(row, to opener, to accepter)``: the smallest round trips of the connection from that
-    exchange on. `repeats` are the lookups since then whose results depend on the past.
+    exchange on. `repeats` are the lookups since then whose results depend on the past. `bucket` is
+    that of its flow while it grows, see `bucket_of`.
     """
 
     __slots__ = (
         "flow", "connection", "ids", "segments", "places", "size", "is_cut", "quiet",
         "is_synchronized", "synchronized", "synchronized_id", "state", "at", "place", "repeats",
-        "steps", "rows",
+        "steps", "rows", "bucket",
     )  # fmt: skip
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, bucket: i64) -> None:
+        self.bucket = bucket
         self.flow = connection.flow
         self.connection = connection
         self.ids: list[int] = [connection.id]
@@ -129,7 +135,7 @@ class LeftEdge:
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "sink", "is_first", "prefixes", "open",
         "count", "size", "born_flows", "born_ids", "ended", "deferred", "history_used_ids",
-        "locked_ids", "inside_ended", "used_flows", "used_again", "groups", "news",
+        "locked_ids", "inside_ended", "used_flows", "used_again", "groups", "news", "_growing",
     )  # fmt: skip
 
     def __init__(
@@ -150,8 +156,9 @@ class LeftEdge:
         self.is_first = is_first
         # By both flows of a connection.
         self.prefixes: dict[bytes, Prefix] = {}
-        # Prefixes that are still growing.
+        # Number of prefixes that are still growing, in all and by bucket.
         self.open: i64 = 0
+        self._growing: vec[i64] = vec[i64]([0] * (BUCKETS + 1))
         self.count: i64 = 0
         self.size: i64 = 0
         # Connections whose first segment is a SYN.
@@ -185,7 +192,7 @@ class LeftEdge:
             opened, self.streams.opened = self.streams.opened, []
             for connection in opened:
                 self._opened(connection, segment)
-        if self.open == 0:
+        if self.open == 0 or self._growing[bucket_of(segment)] == 0:
             return None
         prefix = self.prefixes.get(flow_of(segment))
         if prefix is None or prefix.is_synchronized or prefix.is_cut:
@@ -224,7 +231,7 @@ class LeftEdge:
         prefix.synchronized = connection
         prefix.synchronized_id = connection.id
         prefix.place = self.count
-        self.open -= 1
+        self._end_growth(prefix)
         self.sink.release(connection.id)
         # A connection that speaks Kafka is not TLS.
         self.tls.set_clear(connection)
@@ -281,10 +288,11 @@ class LeftEdge:
             self.born_flows.append(connection.flow)
             self.born_ids.append(connection.id)
         else:
-            prefix = Prefix(connection)
+            prefix = Prefix(connection, bucket_of(segment))
             self.prefixes[connection.flow] = prefix
             self.prefixes[reverse_flow(connection.flow)] = prefix
             self.open += 1
+            self._growing[prefix.bucket] += 1
             self._suppress(connection)
 
     def _repeated(self, repeat: Repeat) -> None:
@@ -307,12 +315,31 @@ class LeftEdge:
         size = SEGMENT_COST + segment.end - segment.header
         if prefix.size + size > PREFIX_BYTES or self.size + size > PREFIX_BYTES_IN_ALL:
             prefix.is_cut = True
-            self.open -= 1
+            self._end_growth(prefix)
             return
         prefix.size += size
         self.size += size
         prefix.segments.append(own_copy(segment))
         prefix.places.append(self.count)
+
+    def _end_growth(self, prefix: Prefix) -> None:
+        self.open -= 1
+        self._growing[prefix.bucket] -= 1
+
+
+def bucket_of(segment: Segment) -> i64:
+    """Bucket of a segment's flow, the same in both directions; BUCKETS for all of IPv6."""
+    addresses = segment.addresses
+    ports = segment.ports
+    if addresses == NO_FLOW:
+        flow = flow_of(segment)
+        if len(flow) != OF_IPV4:
+            return BUCKETS
+        addresses = read_i64_be(flow, 0)
+        ports = i64(read_i32_be(flow, 8))
+    hosts = (addresses ^ addresses >> 32) & 0xFFFF_FFFF
+    mixed = hosts ^ (ports ^ ports >> 16) & 0xFFFF
+    return mixed * SPREAD >> 20 & (BUCKETS - 1)
 
 
 def older(repeat: Repeat, synchronized: i64) -> list[Comparison] | None:

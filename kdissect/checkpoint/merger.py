@@ -41,7 +41,7 @@ from kdissect.checkpoint.corrections import Correction, Corrections
 from kdissect.checkpoint.group_history import GroupReplay
 from kdissect.checkpoint.left_edge import Ended, InsideEnded, Prefix
 from kdissect.checkpoint.recent_segments import Rings
-from kdissect.checkpoint.synchronization import counted, sync_state
+from kdissect.checkpoint.synchronization import counted, has_same_past, sync_state
 from kdissect.dissection.totals import OF_CONNECTIONS
 from kdissect.errors import Problem
 from kdissect.exchanges.connection_state import PAST, ConnectionState
@@ -360,7 +360,7 @@ class _Step:
     def _join(self, prefix: Prefix) -> Synchronized | None:
         """Return the state of the whole, if it matches the split's assumption."""
         opener = self.streams.receiver_of(prefix.synchronized.flow)
-        if opener is None or prefix.synchronized.history_used or prefix.flow in self.again:
+        if opener is None or prefix.flow in self.again:
             return None
         is_turned = opener.connection.flow != prefix.synchronized.flow
         if is_turned:
@@ -375,13 +375,21 @@ class _Step:
         expected = turned_state(prefix.state) if is_turned else prefix.state
         if known != expected or not self.rings.answers_alike(prefix.repeats):
             return None
+        at = counted(opener, framings, state)
+        answers = 1 - state.request_direction
+        answers_of_split = 1 - answers if is_turned else answers
+        if not has_same_past(
+            prefix.synchronized.history_used,
+            (prefix.at.gaps[answers_of_split], prefix.at.repeats_ids),
+            (at.gaps[answers], at.repeats_ids),
+        ):
+            return None
         sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
         self.synchronized_streams[int(prefix.synchronized_id)] = (
             int(sides[0].stream),
             int(sides[1].stream),
         )
         own = [framing for framing in framings if framing is not None]
-        at = counted(opener, framings, state)
         epoch = int(self.streams.clock.epoch)
         return Synchronized(prefix, opener, state, own, at, is_turned, epoch)
 
@@ -411,6 +419,8 @@ class _Step:
     # Taken over
 
     def _take_over(self) -> None:
+        sessions = self.boundary.sessions.items()
+        continued = {session for session, positions in sessions if PAST in positions}
         for deferred in self.boundary.deferred:
             self._take_deferred(*deferred)
         waiting = [
@@ -423,7 +433,7 @@ class _Step:
         for one in self.boundary.open:
             self._take_open(one)
         self.dissector.exchanges.names.update(self.boundary.names)
-        self._take_sessions()
+        self._take_sessions(continued)
         for exchange in waiting:
             exchange.connection_id = exchange.connection.id
             self.dissector.wait_for_names(exchange)
@@ -492,10 +502,15 @@ class _Step:
     def _allow(self, state: ConnectionState) -> None:
         self.own_positions.add(id(state.positions))
 
-    def _take_sessions(self) -> None:
-        """Take fetch sessions of connections that were taken over, and of those that ended."""
+    def _take_sessions(self, continued: set[tuple[bytes, int]]) -> None:
+        """Take fetch sessions of connections that were taken over, and of those that ended.
+
+        In `continued` they are from before the split, where the whole may not have seen them made.
+        """
         sessions = self.dissector.exchanges.bodies.sessions
         for session, positions in self.boundary.sessions.items():
+            if session in continued and session not in sessions.by_number:
+                continue
             if id(positions) in self.own_positions or (
                 session not in sessions.by_number and PAST not in positions
             ):

@@ -112,6 +112,8 @@ class SplitRun:
             or streams.is_last_odd
             or edges.count == 1
             or edges.groups.is_too_long
+            # Both connections changed its positions: the merger would dissect only one of them.
+            or dissector.exchanges.bodies.sessions.shares_past
             # A connection that began here ended by silence, and its flow continues: both or neither
             # count.
             or any(flow in edges.prefixes for flow in edges.born_flows)

@@ -2,8 +2,8 @@
 
 Positions count from the next byte, troubles from now, so that the start of counting does not
 matter. Left out are values that only grow (counts, smallest round trips: they are added up), values
-that are only used after setting `Connection.history_used`, and the positions of fetch sessions,
-which are handled in `exchanges.fetches`.
+that are only used after setting `Connection.history_used` (compared by `has_same_past`), and the
+positions of fetch sessions, which are handled in `exchanges.fetches`.
 """
 
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from kdissect.framing.frames import AT_SIZE, IN_BODY, FramingState
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
 from kdissect.streams.direction_counts import DirectionCounts
-from kdissect.streams.events import UNKNOWN_SIDE
+from kdissect.streams.events import PAST_GAPS, PAST_IDS, UNKNOWN_SIDE
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.tcp_analysis import RTO_NS
 
@@ -26,7 +26,8 @@ FramingStates = tuple[FramingState | None, FramingState | None]
 class Counted(NamedTuple):
     """Counts of a connection up to a moment, by direction; see `FramingState`.
 
-    `positions` are those of the next bytes, `frames` counts since framing was last lost.
+    `positions` are those of the next bytes, `frames` counts since framing was last lost, `gaps`
+    are holes whose bytes never came, and `repeats_ids` is as in `ConnectionState`.
     """
 
     positions: tuple[int, int]
@@ -35,9 +36,11 @@ class Counted(NamedTuple):
     skipped: tuple[int, int]
     frames: tuple[int, int]
     exchanges: int
+    gaps: tuple[int, int]
+    repeats_ids: bool
 
 
-NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0)
+NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0, (0, 0), False)
 
 
 def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState) -> Counted:
@@ -54,7 +57,28 @@ def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState)
             accepter.frames_since_found if accepter else 0,
         ),
         int(state.exchange_count),
+        (int(connection.counts[0].gaps), int(connection.counts[1].gaps)),
+        state.repeats_ids,
     )
+
+
+def has_same_past(
+    history_used: int, of_split: tuple[int, bool], of_whole: tuple[int, bool]
+) -> bool:
+    """Return whether a split would have decided alike with the history of the whole.
+
+    `of_split` and `of_whole` are the gaps among the responses up to the synchronization, and
+    whether ids were repeated: both only matter to responses that follow a gap (`_behind_hole` in
+    `exchanges.pairing`).
+    """
+    if history_used & ~(PAST_GAPS | PAST_IDS):
+        return False
+    gaps, repeats_ids = of_split
+    gaps_of_whole, whole_repeats_ids = of_whole
+    if repeats_ids == whole_repeats_ids:
+        return not history_used & PAST_GAPS or (gaps > 0) == (gaps_of_whole > 0)
+    # The split did not know that ids are repeated. It does not matter before the first gap.
+    return whole_repeats_ids and gaps == gaps_of_whole == 0 and not history_used & PAST_IDS
 
 
 def counts_of(counts: DirectionCounts) -> tuple[int, ...]:
@@ -160,7 +184,6 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         int(state.last_request_ns),
         state.has_overflowed,
         state.has_let_go,
-        state.repeats_ids,
         state.misses_answers,
         int(state.dialect),
         state.is_told,

@@ -67,7 +67,8 @@ class FetchSessions:
     """The sessions of all brokers; the oldest are forgotten when there are too many.
 
     Positions of all connections may take `max_size` bytes; `size` counts those added since the last
-    count.
+    count. `shares_past`: a connection went on with a session that another one has had since before
+    the split.
     """
 
     def __init__(self, limit: i64 = SESSION_LIMIT, max_size: i64 = DECODED_BYTES) -> None:
@@ -75,6 +76,7 @@ class FetchSessions:
         self.limit = limit
         self.max_size = max_size
         self.size: i64 = 0
+        self.shares_past: bool = False
 
     def note(self, partition_count: i64, topic_count: i64) -> None:
         """Note positions of so many partitions that may be new; known ones are noted too."""
@@ -112,7 +114,8 @@ class FetchSessions:
             state.positions = known
             if PAST in known:
                 connection.use_history(SHARED_PAST)
-        elif connection.lacks_history() and state.session_id == 0:
+                self.shares_past = True
+        elif connection.is_suppressed() and state.session_id == 0:
             self.keep(session, state.positions)
         else:
             connection.use_history(SHARED_PAST)

@@ -94,7 +94,7 @@ from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import CACHE_SIZE, OWN_PAST, Connection
+from kdissect.streams.events import CACHE_SIZE, OWN_PAST, PAST_GAPS, PAST_IDS, Connection
 
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
@@ -576,10 +576,14 @@ class Exchanges:
         """
         pending = state.pending
         correlation_id = pending[at].correlation_id
+        connection = state.connection
+        has_gaps = connection.gaps_in(frame.direction) > 0
         if not has_shared_id(state, pending[at]):
+            if has_gaps:
+                connection.use_history(PAST_IDS)
             return at
-        state.connection.use_history(OWN_PAST)
-        if state.connection.gaps_in(frame.direction) == 0:
+        connection.use_history(PAST_GAPS)
+        if not has_gaps:
             return at
         answer = Answer(self.layout_fit, frame)
         for _ in range(MAX_SHARED):

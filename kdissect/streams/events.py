@@ -35,6 +35,8 @@ SYNCHRONIZED: Final = (
 # `Connection.history_used`, bits: which history beyond the split was needed.
 OWN_PAST: Final = 1  # of the connection
 SHARED_PAST: Final = 2  # of others
+PAST_GAPS: Final = 4  # whether bytes of the direction were missing before
+PAST_IDS: Final = 8  # whether correlation ids were repeated before
 # Of `Connection.ended_by`: the other side may have ended first, which was not captured.
 UNKNOWN_SIDE: Final = 2
 
@@ -100,7 +102,7 @@ class Connection:
         self.unframed: i64 = 0
 
     def use_history(self, history: i64) -> None:
-        """Note that a result depends on earlier packets: OWN_PAST or SHARED_PAST."""
+        """Note that a result depends on earlier packets: OWN_PAST, SHARED_PAST and so on."""
         self.history_used |= history
 
     def lacks_history(self) -> bool:

@@ -1,0 +1,73 @@
+"""The law of splits for fetch sessions that go on over other connections, as Java clients do."""
+
+import random
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kdissect.capture.pcap import NANOSECONDS
+from tests.capture.writers import Captured, make_pcap
+from tests.checkpoint.law import carried_on, together, whole
+from tests.conversation import CLIENT_PORT, START_NS, STEP_NS, conversation
+from tests.seeds import SEED
+from tests.test_fetch_sessions import fetch, fetched
+
+SOURCE_PORT, TARGET_PORT = slice(34, 36), slice(36, 38)  # in Ethernet frames with IPv4
+
+
+@pytest.mark.sweep(20)
+@pytest.mark.parametrize("number", range(300))
+def test_sessions_that_go_on_elsewhere_give_the_rows_of_the_whole(
+    number: int, tmp_path: Path
+) -> None:
+    source = random.Random(f"{SEED} {number}")
+    ports = count(CLIENT_PORT)
+    clients = [session(source, 7 + client, ports) for client in range(source.choice((1, 1, 2, 3)))]
+    packets = []
+    while any(clients):
+        (one,) = source.choices(clients, [len(each) for each in clients])
+        packets.append(one.pop(0)._replace(time_ns=START_NS + STEP_NS * len(packets)))
+    packets = packets[source.choice((0, 0, source.randrange(len(packets) // 3))) :]
+    if source.random() < 0.3:
+        del packets[source.randrange(len(packets))]
+    path = tmp_path / "sessions.pcap"
+    path.write_bytes(make_pcap(packets, magic=NANOSECONDS))
+    expected = whole([str(path)])
+    for parts in (2, 3, 5):
+        size = path.stat().st_size // parts
+        assert together([str(path)], size)[0] == expected, f"{parts} pieces"
+        assert carried_on([str(path)], size, source)[0] == expected, f"{parts} pieces, resumed"
+
+
+def session(source: random.Random, number: int, ports: "count[int]") -> list[Captured]:
+    """Packets of one session on several connections, from one port or several."""
+    made: list[Captured] = []
+    epoch = 0
+    port = next(ports)
+    for place in range(source.choice((2, 3, 4))):
+        if place and source.random() < 0.7:
+            port = next(ports)
+        isn = 1_000 + 10_000_000 * place
+        talk = conversation().port_reuse(isn, isn + 5_000_000)
+        for request in range(1, source.randrange(3, 9)):
+            if epoch == 0:
+                offsets = {partition: source.randrange(1_000) for partition in range(4)}
+                asked = fetch(request, (0, 0), offsets)
+            else:
+                named = source.sample(range(4), source.randrange(4))
+                offsets = {partition: source.randrange(1_000) for partition in named}
+                asked = fetch(request, (number, epoch), offsets)
+            epoch += 1
+            answered = source.sample(range(4), source.randrange(5))
+            talk = talk.client(asked).broker(fetched(request, number, *answered))
+        made += [moved(packet, port) for packet in talk.close().captured()]
+    return made
+
+
+def moved(packet: Captured, port: int) -> Captured:
+    """The packet with another port of the client."""
+    data = bytearray(packet.data)
+    of_client = SOURCE_PORT if data[SOURCE_PORT] == CLIENT_PORT.to_bytes(2, "big") else TARGET_PORT
+    data[of_client] = port.to_bytes(2, "big")
+    return packet._replace(data=bytes(data))
