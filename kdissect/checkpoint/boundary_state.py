@@ -57,7 +57,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 18
+VERSION: Final = 19
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -133,7 +133,8 @@ class BoundaryState(NamedTuple):
     (`marks` with their places, `chunks`), names and fetch sessions are as the split, of so many
     `segments`, has left them. `groups` are the protocols learned in it, in its order. `problems`
     are of reading and of packets, `link_types` those of packets that are not decoded. `reached` is
-    the position where reading ended, None for a whole file.
+    the position where reading ended, None for a whole file. `closed_sessions` are fetch sessions
+    that were closed, `shared` the ids of connections that used one with others.
     """
 
     version: int
@@ -157,6 +158,8 @@ class BoundaryState(NamedTuple):
     names: dict[bytes, str]
     groups: tuple[LearnedAt, ...]
     sessions: dict[tuple[bytes, int], Positions]
+    closed_sessions: tuple[tuple[bytes, int], ...]
+    shared: tuple[int, ...]
     waiting: tuple[Exchange, ...]
     totals: Totals
     times: Times
@@ -203,7 +206,7 @@ def empty_boundary(
     return BoundaryState(
         VERSION, split, True, (), (), (), (), (), (), (), (), (), problems,
         frozenset(), {}, (), (), 0,
-        {}, (), {}, (), totals, times, reached,
+        {}, (), {}, (), (), (), totals, times, reached,
     )  # fmt: skip
 
 
@@ -288,7 +291,8 @@ NAMES: Final = Dict(BYTES, TEXT)
 PROTOCOL: Final = Fixed(TEXT, TEXT)
 GROUPS: Final = Dict(TEXT, PROTOCOL)
 LEARNED: Final = Fixed(INT, TEXT, PROTOCOL, INT)
-SESSIONS: Final = Dict(Fixed(BYTES, INT), POSITIONS)
+SESSION: Final = Fixed(BYTES, INT)
+SESSIONS: Final = Dict(SESSION, POSITIONS)
 TIMES: Final = named(
     Times,
     first_ns=INT,
@@ -318,6 +322,8 @@ BOUNDARY: Final = named(
     names=NAMES,
     groups=Many(LEARNED, tuple),
     sessions=SESSIONS,
+    closed_sessions=Many(SESSION, tuple),
+    shared=Many(INT, tuple),
     waiting=Many(EXCHANGE, tuple),
     totals=TOTALS,
     times=TIMES,

@@ -117,6 +117,8 @@ class Merger:
         is_waiting = self.dissector.decoder.is_waiting()
         if boundary.is_whole or is_set or is_waiting or self._has_other_names(boundary):
             return self._dissect_whole(boundary)
+        if self._separates(boundary):
+            return self._dissect_whole(boundary)
         self._take_problems(boundary.problems)
         self.dissector.decoder.unknown_link_types |= boundary.link_types
         self.dissector.take_events(self.dissector.streams.begin_replay(first_ns))
@@ -164,6 +166,22 @@ class Merger:
         """Return whether a topic has another name in the split: the first of the whole counts."""
         names = self.dissector.exchanges.names
         return any(names.get(one, name) != name for one, name in boundary.names.items())
+
+    def _separates(self, boundary: BoundaryState) -> bool:
+        """Return whether the whole would drop some connections that share a fetch session."""
+        shared = set(boundary.shared)
+        if not shared:
+            return False
+        dropped = {*boundary.history_used, *boundary.locked}
+        dropped.update(left.connection_id for left in boundary.left_open)
+        dropped.update(
+            int(one.opener.connection.id)
+            for one in boundary.open
+            if one.opener.connection.history_used & SHARED_PAST
+        )
+        known = self.dissector.streams.receiver_of
+        dropped.update(one for flow, one in boundary.born if known(flow) is not None)
+        return not shared.isdisjoint(dropped)
 
     def _dissect_whole(self, boundary: BoundaryState) -> Corrections:
         """Dissect a split that cannot be dissected alone."""
@@ -508,6 +526,8 @@ class _Step:
         In `continued` they are from before the split, where the whole may not have seen them made.
         """
         sessions = self.dissector.exchanges.bodies.sessions
+        for session in self.boundary.closed_sessions:
+            sessions.by_number.pop(session, None)
         for session, positions in self.boundary.sessions.items():
             if session in continued and session not in sessions.by_number:
                 continue

@@ -112,8 +112,7 @@ class SplitRun:
             or streams.is_last_odd
             or edges.count == 1
             or edges.groups.is_too_long
-            # Both connections changed its positions: the merger would dissect only one of them.
-            or dissector.exchanges.bodies.sessions.shares_past
+            or shares_past(dissector)
             # A connection that began here ended by silence, and its flow continues: both or neither
             # count.
             or any(flow in edges.prefixes for flow in edges.born_flows)
@@ -121,6 +120,7 @@ class SplitRun:
         )
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
+        users = bodies.sessions.users
         problems = tuple(edges.sink.of_packets)
         for ended in edges.ended:
             forget_answered(ended.state)
@@ -149,6 +149,8 @@ class SplitRun:
             names=dict(names),
             groups=tuple(edges.groups.learned),
             sessions=bodies.sessions.by_number,
+            closed_sessions=tuple(sorted(users.closed)) if users is not None else (),
+            shared=tuple(sorted(users.shared)) if users is not None else (),
             waiting=tuple(dissector.waiting.waiting()),
         )
 
@@ -221,6 +223,19 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
         framings = dissector.frames.framings(connection)
         opened.append(Open(opener, *framings, state, dissector.tls.watch_of(connection)))
     return opened, flows
+
+
+def shares_past(dissector: SplitDissector) -> bool:
+    """Return whether a fetch session from before the split is in more than one hand.
+
+    Either several connections use one, of which the merger may dissect only some again, or the only
+    one has begun another without closing it, so that its positions are not those of a connection.
+    """
+    users = dissector.exchanges.bodies.sessions.users
+    if users is None:
+        return False
+    older = {one for prefix in dissector.edges.prefixes.values() for one in prefix.ids}
+    return users.leaves_past or not older.isdisjoint(users.shared)
 
 
 def forget_answered(state: ConnectionState) -> None:

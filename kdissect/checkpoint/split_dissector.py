@@ -12,6 +12,7 @@ from kdissect.dissection.dissector import Dissector
 from kdissect.dissection.totals import CaptureTotals
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import ANSWERED, Exchange
+from kdissect.exchanges.fetches import SessionUsers
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
 from kdissect.packets.segment import copied
@@ -44,6 +45,7 @@ class SplitDissector(Dissector):
         )
         # No segment waits for the next one: where a time may be wrong the merger reads the split.
         self.streams.holds_odd = False
+        exchanges.bodies.sessions.users = SessionUsers()
         self.edges = LeftEdge(self.streams, self.frames, exchanges, self.tls, sink, is_first)
 
     def feed(self, packets: list[Packet]) -> int:

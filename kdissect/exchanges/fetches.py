@@ -63,12 +63,36 @@ FORGOTTEN_SHARE: Final = 16  # dropped at once, one in so many: finding a dict's
 NOWHERE: Final = TopicPositions()  # of an unknown topic; nothing is added to it
 
 
+class SessionUsers:
+    """Connections that have used the same sessions, and sessions that were closed, in a split.
+
+    The merger may dissect a connection again; of a session that others use too, it would have the
+    positions of another moment. `shared` are the ids of such connections. `leaves_past`: one began
+    another session and left the one that it had before the split.
+    """
+
+    __slots__ = ("shared", "closed", "leaves_past", "_last")
+
+    def __init__(self) -> None:
+        self.shared: set[int] = set()
+        self.closed: set[tuple[bytes, int]] = set()
+        self.leaves_past: bool = False
+        self._last: dict[tuple[bytes, int], int] = {}
+
+    def use(self, session: tuple[bytes, int], connection_id: i64) -> None:
+        """Note that a connection uses a session."""
+        last: i64 = self._last.get(session, connection_id)
+        if last != connection_id:
+            self.shared.add(last)
+            self.shared.add(connection_id)
+        self._last[session] = connection_id
+
+
 class FetchSessions:
     """The sessions of all brokers; the oldest are forgotten when there are too many.
 
     Positions of all connections may take `max_size` bytes; `size` counts those added since the last
-    count. `shares_past`: a connection went on with a session that another one has had since before
-    the split.
+    count. `users` is for splits of captures.
     """
 
     def __init__(self, limit: i64 = SESSION_LIMIT, max_size: i64 = DECODED_BYTES) -> None:
@@ -76,7 +100,7 @@ class FetchSessions:
         self.limit = limit
         self.max_size = max_size
         self.size: i64 = 0
-        self.shares_past: bool = False
+        self.users: SessionUsers | None = None
 
     def note(self, partition_count: i64, topic_count: i64) -> None:
         """Note positions of so many partitions that may be new; known ones are noted too."""
@@ -110,11 +134,12 @@ class FetchSessions:
         session = (broker_of(state), number)
         known = self.by_number.get(session)
         connection = state.connection
+        if self.users is not None:
+            self.users.use(session, connection.id)
         if known is not None:
             state.positions = known
             if PAST in known:
                 connection.use_history(SHARED_PAST)
-                self.shares_past = True
         elif connection.is_suppressed() and state.session_id == 0:
             self.keep(session, state.positions)
         else:
@@ -127,7 +152,10 @@ class FetchSessions:
     def made(self, state: ConnectionState, number: i64) -> None:
         """The broker assigned the connection's session its number."""
         state.session_id = number
-        self.keep((broker_of(state), number), state.positions)
+        session = (broker_of(state), number)
+        if self.users is not None:
+            self.users.use(session, state.connection.id)
+        self.keep(session, state.positions)
 
     def keep(self, session: tuple[bytes, int], positions: Positions) -> None:
         """Store the positions of a session, by broker and number."""
@@ -139,7 +167,11 @@ class FetchSessions:
 
     def close(self, state: ConnectionState, number: i64) -> None:
         """The client ends a session, whether or not it begins another."""
-        self.by_number.pop((broker_of(state), number), None)
+        session = (broker_of(state), number)
+        if self.users is not None:
+            self.users.use(session, state.connection.id)
+            self.users.closed.add(session)
+        self.by_number.pop(session, None)
         state.session_id = 0
 
 
@@ -159,6 +191,9 @@ def remember_positions(
     """Store the fetch offsets of a Fetch request; epoch 0 or -1 lists all of them (KIP-227)."""
     state.newest_fetch = exchange.exchange_id
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
+        users = sessions.users
+        if users is not None and leaves_past(state, sink.session_id):
+            users.leaves_past = True
         if sink.session_id > 0:
             sessions.close(state, sink.session_id)
         fresh: Positions = {}
@@ -171,6 +206,13 @@ def remember_positions(
         remember_rows(state, partitions, fresh)
         sessions.note(partitions.count, len(partitions.topics))
     state.positions = fresh
+
+
+def leaves_past(state: ConnectionState, closed: i64) -> bool:
+    """Return whether a full fetch leaves the session from before the split, without closing it."""
+    if state.session_id in (0, closed):
+        return False
+    return state.connection.is_synchronized() and PAST in state.positions
 
 
 def forget_positions(state: ConnectionState) -> None:

@@ -40,27 +40,47 @@ def test_sessions_that_go_on_elsewhere_give_the_rows_of_the_whole(
         assert carried_on([str(path)], size, source)[0] == expected, f"{parts} pieces, resumed"
 
 
-def session(source: random.Random, number: int, ports: "count[int]") -> list[Captured]:
-    """Packets of one session on several connections, from one port or several."""
+def session(source: random.Random, client: int, ports: "count[int]") -> list[Captured]:
+    """Packets of a client on several connections, from one port or several.
+
+    It mostly goes on with its session; else it begins another, with or without closing it, closes
+    it, or goes back to one that it had before.
+    """
     made: list[Captured] = []
-    epoch = 0
+    mentioned = [100 * client]
+    number, epoch = mentioned[0], 0
     port = next(ports)
+    is_steady = source.random() < 0.5
     for place in range(source.choice((2, 3, 4))):
         if place and source.random() < 0.7:
             port = next(ports)
         isn = 1_000 + 10_000_000 * place
         talk = conversation().port_reuse(isn, isn + 5_000_000)
         for request in range(1, source.randrange(3, 9)):
-            if epoch == 0:
-                offsets = {partition: source.randrange(1_000) for partition in range(4)}
-                asked = fetch(request, (0, 0), offsets)
+            kind = 1 if is_steady else source.random()
+            offsets = {partition: source.randrange(1_000) for partition in range(4)}
+            if epoch == 0 or kind < 0.1:
+                closed = source.choice((0, number)) if epoch else 0
+                asked = fetch(request, (closed, 0), offsets)
+                number = answered = mentioned[-1] + 1
+                mentioned.append(number)
+                epoch = 1
+            elif kind < 0.15:
+                asked = fetch(request, (number, -1), offsets)
+                answered = epoch = 0
+            elif kind < 0.2:
+                number = source.choice(mentioned)
+                asked = fetch(request, (number, epoch))
+                answered = source.choice((0, number))
+                epoch += 1
             else:
-                named = source.sample(range(4), source.randrange(4))
-                offsets = {partition: source.randrange(1_000) for partition in named}
+                for partition in source.sample(range(4), source.randrange(5)):
+                    del offsets[partition]
                 asked = fetch(request, (number, epoch), offsets)
-            epoch += 1
-            answered = source.sample(range(4), source.randrange(5))
-            talk = talk.client(asked).broker(fetched(request, number, *answered))
+                answered = number
+                epoch += 1
+            found = source.sample(range(4), source.randrange(5))
+            talk = talk.client(asked).broker(fetched(request, answered, *found))
         made += [moved(packet, port) for packet in talk.close().captured()]
     return made
 
