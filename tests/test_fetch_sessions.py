@@ -14,7 +14,12 @@ from kdissect.exchanges.connection_state import (
     Positions,
     TopicPositions,
 )
-from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions, remember_rows
+from kdissect.exchanges.fetches import (
+    SESSION_LIMIT,
+    FetchSessions,
+    SessionUsers,
+    remember_rows,
+)
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.protocol.readers import NULL
@@ -151,6 +156,19 @@ def test_sessions_of_two_brokers_are_separate() -> None:
     turned.request_direction = 1
     sessions.go_on(turned, 7)
     assert turned.positions is states[0].positions
+
+
+def test_a_split_notes_so_many_sessions_at_most() -> None:
+    users = SessionUsers(most=2)
+    for number in range(2):
+        users.close((b"broker", number), 1)
+    assert not users.is_unknown
+    users.use((b"broker", 1), 2)
+    assert users.shared == {1, 2}
+    assert not users.is_unknown
+    users.close((b"broker", 2), 1)
+    assert users.is_unknown
+    assert users.closed == {(b"broker", 0), (b"broker", 1)}
 
 
 def flow_to(broker: int) -> bytes:

@@ -229,13 +229,14 @@ def shares_past(dissector: SplitDissector) -> bool:
     """Return whether a fetch session from before the split is in more than one hand.
 
     Either several connections use one, of which the merger may dissect only some again, or the only
-    one has begun another without closing it, so that its positions are not those of a connection.
+    one has begun another without closing it, so that its positions are not those of a connection;
+    or there were too many to know.
     """
     users = dissector.exchanges.bodies.sessions.users
     if users is None:
         return False
     older = {one for prefix in dissector.edges.prefixes.values() for one in prefix.ids}
-    return users.leaves_past or not older.isdisjoint(users.shared)
+    return users.is_unknown or not older.isdisjoint(users.shared)
 
 
 def forget_answered(state: ConnectionState) -> None:

@@ -59,6 +59,7 @@ from kdissect.streams.events import OPENER, SHARED_PAST
 # its requests named.
 SESSION_LIMIT: Final = 5_000
 POSITION_BYTES: Final = 8 * POSITION_WIDTH
+MAX_NOTED: Final = 50_000  # sessions that a split notes; a broker keeps 1 000
 FORGOTTEN_SHARE: Final = 16  # dropped at once, one in so many: finding a dict's first key is slow
 NOWHERE: Final = TopicPositions()  # of an unknown topic; nothing is added to it
 
@@ -67,16 +68,17 @@ class SessionUsers:
     """Connections that have used the same sessions, and sessions that were closed, in a split.
 
     The merger may dissect a connection again; of a session that others use too, it would have the
-    positions of another moment. `shared` are the ids of such connections. `leaves_past`: one began
-    another session and left the one that it had before the split.
+    positions of another moment. `shared` are the ids of such connections. `is_unknown`: there were
+    too many sessions, or a connection has left the one that it had before the split for another.
     """
 
-    __slots__ = ("shared", "closed", "leaves_past", "_last")
+    __slots__ = ("shared", "closed", "is_unknown", "_last", "_most")
 
-    def __init__(self) -> None:
+    def __init__(self, most: i64 = MAX_NOTED) -> None:
+        self._most = most
         self.shared: set[int] = set()
         self.closed: set[tuple[bytes, int]] = set()
-        self.leaves_past: bool = False
+        self.is_unknown: bool = False
         self._last: dict[tuple[bytes, int], int] = {}
 
     def use(self, session: tuple[bytes, int], connection_id: i64) -> None:
@@ -85,7 +87,16 @@ class SessionUsers:
         if last != connection_id:
             self.shared.add(last)
             self.shared.add(connection_id)
-        self._last[session] = connection_id
+        if session in self._last or len(self._last) < self._most:
+            self._last[session] = connection_id
+        else:
+            self.is_unknown = True
+
+    def close(self, session: tuple[bytes, int], connection_id: i64) -> None:
+        """Note that a connection closes a session."""
+        self.use(session, connection_id)
+        if not self.is_unknown:
+            self.closed.add(session)
 
 
 class FetchSessions:
@@ -169,8 +180,7 @@ class FetchSessions:
         """The client ends a session, whether or not it begins another."""
         session = (broker_of(state), number)
         if self.users is not None:
-            self.users.use(session, state.connection.id)
-            self.users.closed.add(session)
+            self.users.close(session, state.connection.id)
         self.by_number.pop(session, None)
         state.session_id = 0
 
@@ -193,7 +203,7 @@ def remember_positions(
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
         users = sessions.users
         if users is not None and leaves_past(state, sink.session_id):
-            users.leaves_past = True
+            users.is_unknown = True
         if sink.session_id > 0:
             sessions.close(state, sink.session_id)
         fresh: Positions = {}
