@@ -13,6 +13,8 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 - broker: a real broker and its clients on core 0, with and without capturing. About 8 minutes.
 - workers: the same as rates, for kdissect live with each number of `--workers`, bound to `--cores`,
   by default as many as it has workers, from core 1 on. About 3 minutes for each number.
+- shares: the same, all on core 1, where each worker may use `--share` of it: as on so many slow
+  cores. About a minute for each number.
 - overhead: CPU time for a packet with each number of `--workers`, all bound to core 1, at a rate of
   `--rate`; they take turns. About a minute for each round.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
@@ -37,7 +39,7 @@ from benchmarks.live_search import Held, search
 from benchmarks.workloads import BATCHES, ROOT, made, recorded
 from tools.namespaces import Cable, cabled
 
-SECTIONS = ("rates", "broker", "memory", "workers", "overhead")
+SECTIONS = ("rates", "broker", "memory", "workers", "shares", "overhead")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
 BESIDE_BROKER = ("ring", "scapy", "tcpdump")
@@ -77,16 +79,20 @@ def climbed(options: argparse.Namespace, capturer: Capturer, cable: Cable, captu
     return search(attempt, FIRST_RATES.get(capturer.name, FIRST_RATES["ring"]), options.seconds)
 
 
-def scaled(options: argparse.Namespace) -> dict[str, Any]:
-    """The highest rate with each number of workers, on each workload."""
+def scaled(options: argparse.Namespace, share: float = 0) -> dict[str, Any]:
+    """The highest rate with each number of workers, on each workload.
+
+    With a `share`, all are on core 1, and each worker may use that share of it.
+    """
     found: dict[str, Any] = {}
     for workload in options.workloads.split(","):
         capture = capture_of(options, workload)
         found[workload] = {}
         for count in map(int, options.workers.split(",")):
-            cores = options.cores or f"1-{count}"
+            cores = LAST_CORE if share else options.cores or f"1-{count}"
+            one = shared(count, options.compiled, cores, share)
             with cabled() as cable:
-                held = climbed(options, shared(count, options.compiled, cores), cable, capture)
+                held = climbed(options, one, cable, capture)
             found[workload][str(count)] = kept(held) | {"cores": cores}
         capture.unlink()
     return found
@@ -154,6 +160,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=12, help="at the broker, and of overhead")
     parser.add_argument("--workers", default="1,2", help="numbers, of the section workers")
     parser.add_argument("--cores", default="", help="of the section workers, as of taskset")
+    parser.add_argument("--share", type=float, default=0.3, help="of a core, for each worker")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
     parser.add_argument("--rate", type=float, default=20_000, help="of memory and overhead")
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
@@ -175,6 +182,8 @@ def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
         return rates(options)
     if name == "workers":
         return scaled(options)
+    if name == "shares":
+        return {"share": options.share, "rates": scaled(options, options.share)}
     if name == "overhead":
         return overhead(options)
     if name == "broker":

@@ -47,6 +47,8 @@ class Capturer(NamedTuple):
     path: str = ""  # PYTHONPATH
     slack: int = 0  # packets at the end that it need not tell of
     cores: str = LAST_CORE  # that it is bound to
+    workers: int = 1
+    share: float = 0  # of a core, that each worker may use; 0: as much as there is
 
 
 def capturers(compiled: str) -> dict[str, Capturer]:
@@ -55,11 +57,13 @@ def capturers(compiled: str) -> dict[str, Capturer]:
     return {one.name: one for one in found}
 
 
-def shared(workers: int, path: str, cores: str) -> Capturer:
+def shared(workers: int, path: str, cores: str, share: float = 0) -> Capturer:
     """Live capture with several workers."""
     one = kdissect("ring", path)
     command = (*one.command, "--workers", str(workers))
-    return one._replace(name=f"workers {workers}", command=command, cores=cores)
+    return one._replace(
+        name=f"workers {workers}", command=command, cores=cores, workers=workers, share=share
+    )
 
 
 def kdissect(through: str, path: str, rotate: str = "60s") -> Capturer:

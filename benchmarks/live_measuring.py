@@ -8,11 +8,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import timing
+from benchmarks.cpu_quota import by_worker, limited
 from benchmarks.live_capturers import PRINTED, Capturer
 from benchmarks.live_sender import Sent
 from benchmarks.processes import cpu_seconds, tree
@@ -103,6 +104,13 @@ class Captured:
                 busy = passed
         return busy
 
+    def limited(self) -> AbstractContextManager[None]:
+        """Each worker may use the capturer's share of a core."""
+        if not self.capturer.share:
+            return nullcontext()
+        workers = by_worker(tree(self.process.pid), self.capturer.workers)
+        return limited(workers, self.capturer.share)
+
     def stop(self) -> None:
         """Tell it to end, and wait."""
         if self.process.poll() is None:
@@ -148,8 +156,9 @@ def measured(
     with captured(capturer, cable.far, scratch) as one:
         one.settle()  # workers import after their sockets are open
         used = one.cpu_seconds()
-        sent = send(cable.near, capture, rate, seconds)
-        behind = one.settle()
+        with one.limited():
+            sent = send(cable.near, capture, rate, seconds)
+            behind = one.settle()
         used = one.cpu_seconds() - used
         peak = one.peak_bytes()
         arrived = cable.far.counts()[0] - before

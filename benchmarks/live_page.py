@@ -192,6 +192,21 @@ def workers(kept: Kept) -> list[str]:
     found = kept.get("workers", {}).get("found", {})
     if not found:
         return ["Not measured yet: needs more cores than the sender's and one worker's."]
+    return [*by_number(found), "", *spark_page.measured(kept["workers"])]
+
+
+def shares(kept: Kept) -> list[str]:
+    """The same where each worker may use a share of one core."""
+    found = kept.get("shares", {}).get("found", {})
+    if not found:
+        return ["Not measured yet."]
+    lines = by_number(found["rates"])
+    told = f"Each worker may use {found['share']:.0%} of one core."
+    return [*lines, "", told, "", *spark_page.measured(kept["shares"])]
+
+
+def by_number(found: Kept) -> list[str]:
+    """A row for each number of workers on each kind of traffic."""
     lines = [
         "| traffic | workers | cores | packets/s | MB/s | times | CPU for 1 M packets | memory |",
         f"|{'---|' * 8}",
@@ -201,7 +216,7 @@ def workers(kept: Kept) -> list[str]:
         for count, one in counts.items():
             cells = of_workers(one, first)
             lines.append(f"| {workload} | {count} | {one['cores']} | {' | '.join(cells)} |")
-    return [*lines, "", *spark_page.measured(kept["workers"])]
+    return lines
 
 
 def overhead(kept: Kept) -> list[str]:
@@ -264,7 +279,8 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
 
 PARTS = {
     "rates": rates, "broker": broker, "memory": memory, "soak": soak, "workers": workers,
-    "overhead": overhead, "soak_workers": soak_workers, "paper": live_on_paper.lines,
+    "shares": shares, "overhead": overhead, "soak_workers": soak_workers,
+    "paper": live_on_paper.lines,
 }  # fmt: skip
 
 

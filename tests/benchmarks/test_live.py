@@ -1,6 +1,7 @@
 import math
 import os
 import subprocess
+import sys
 import time
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from pyarrow import parquet
 
 import kdissect
 from benchmarks import (
+    cpu_quota,
     generate,
     live_capturers,
     live_memory,
@@ -20,6 +22,7 @@ from benchmarks import (
 from benchmarks.live_frames import LOOP_STEP, Frames
 from benchmarks.live_measuring import Step, send
 from benchmarks.live_sender import Sent
+from benchmarks.processes import cpu_seconds
 from benchmarks.workloads import ROOT
 from tests.benchmarks.test_page import WHERE
 from tools.namespaces import cabled
@@ -276,6 +279,44 @@ def test_soak_report_lists_violations():
         "| **twice** | 3 |",
         "| lost without an outage, twice, or not whole | **missed** |",
     ]
+
+
+@pytest.mark.slow
+def test_each_group_of_processes_has_its_share_of_a_core():
+    if os.geteuid():
+        pytest.skip("needs root to make control groups")
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        pids = [process.pid for process in busy]
+        with cpu_quota.limited(cpu_quota.by_worker(pids, 2), 0.2):
+            before = [cpu_seconds(pid) for pid in pids]
+            began = time.monotonic()
+            time.sleep(1)  # in which they use what they may
+            used = [cpu_seconds(pid) - start for pid, start in zip(pids, before, strict=True)]
+            passed = time.monotonic() - began
+        # The first process shares the part of the first worker.
+        assert 0 < used[1] + used[0] < 0.3 * passed
+        assert 0 < used[2] < 0.3 * passed
+        assert not list(cpu_quota.OLDER.parent.glob(f"**/kdissect-bench-{os.getpid()}-*"))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_shares_of_a_core_are_told_with_the_rates():
+    held = {"sent": {"packets": 3_000_000, "bytes": 10**9, "seconds": 10}, "cpu_seconds": 1.5}
+    held |= {"peak_bytes": 10**8}
+    one = {"held": held, "cores": "1", "is_senders_limit": False}
+    more = held | {"sent": held["sent"] | {"packets": 5_400_000}}
+    kept = found(
+        "shares", {"share": 0.3, "rates": {"small": {"1": one, "2": one | {"held": more}}}}
+    )
+    lines = live_page.shares(kept)
+    assert lines[2].startswith("| small | 1 | 1 | 300 000 | 100 | 1.00 |")
+    assert lines[3].startswith("| small | 2 | 1 | 540 000 | 100 | 1.80 |")
+    assert lines[5] == "Each worker may use 30% of one core."
+    assert live_page.shares({}) == ["Not measured yet."]
 
 
 def test_what_more_cores_give_on_paper_is_measured_time_less_overhead_and_imbalance():
