@@ -49,7 +49,7 @@ FIRST_RATES = {"tcpdump": 160_000, "ring": 80_000, "scapy": 10_000, "tshark": 10
 def capture_of(options: argparse.Namespace, name: str) -> Path:
     """Traffic that is sent in a loop."""
     seed = recorded(name, options.directory)
-    size = ("--megabytes", str(options.megabytes), "--connections", "8")
+    size = ("--megabytes", str(options.megabytes), "--connections", str(options.connections))
     return made(options.scratch / f"{name}.pcap", seed, (*WORKLOADS[name], *size))
 
 
@@ -157,6 +157,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--capturers", default=",".join(FIRST_RATES))
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
+    parser.add_argument("--connections", type=int, default=8, help="at a time")
     parser.add_argument("--rounds", type=int, default=12, help="at the broker, and of overhead")
     parser.add_argument("--workers", default="1,2", help="numbers, of the section workers")
     parser.add_argument("--cores", default="", help="of the section workers, as of taskset")
