@@ -99,10 +99,14 @@ def sync_state(
 
 
 def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
-    """Reassembly state of a direction; None while it waits for bytes, or whether any were lost."""
+    """Reassembly state of a direction; None while it waits for bytes, or whether any were lost, or
+    for the end of the handshake.
+    """
     here = receiver.next_position
     is_behind = receiver.acknowledged.position > here
     is_waiting = not receiver.held.is_empty or receiver.resent.is_open()
+    # The split would measure the handshake, and the connection has the times of the whole.
+    is_waiting = is_waiting or receiver.awaits_handshake
     if receiver.next_sequence < 0 or is_waiting or receiver.stray or is_behind:
         return None
     now = receiver.connection.last_time_ns
@@ -116,7 +120,6 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
         int(receiver.latest_acknowledgment),
         int(receiver.latest_window),
         receiver.announces_zero,
-        receiver.awaits_handshake,
         int(tcp_analysis.closed_ns),
         (tcp_analysis.repeated, tcp_analysis.repeats, tcp_analysis.repeated_ns)
         if is_asking

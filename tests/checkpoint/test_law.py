@@ -17,9 +17,9 @@ from kdissect.pipeline import Options
 from kdissect.tables.schemas import TABLES
 from tests.capture.writers import make_pcap
 from tests.checkpoint.law import CAPTURES, captured, together, whole
-from tests.recovery.cases import make_case
+from tests.recovery.cases import QUICK, make_case, make_talk
 from tests.recovery.faults import CLASSES
-from tests.recovery.talks import packets_of
+from tests.recovery.talks import START_NS, merged, packets_of
 from tests.seeds import SEED
 
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
@@ -59,6 +59,33 @@ def test_splits_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_p
         for count in (2, 5):
             found, _ = together([str(path)], max(256, path.stat().st_size // count))
             assert found == expected, f"{fault} {7_000 + number} in {count} pieces"
+
+
+@pytest.mark.sweep(20)
+@pytest.mark.parametrize("number", range(200))
+def test_splits_of_late_handshakes_give_the_rows_of_the_whole(number: int, tmp_path: Path) -> None:
+    """Packets of a handshake are captured after the first data, as several queues deliver them."""
+    source = random.Random(f"{SEED} {number}")
+    talks = [make_talk(source, QUICK) for _ in range(source.choice((2, 3, 4)))]
+    parts = []
+    for at, talk in enumerate(talks):
+        wires = merged([talk], [0])[:60]
+        order = list(range(len(wires)))
+        for place in source.sample(range(3), source.choice((1, 2, 3))):
+            order[place] += source.choice((2.5, 3.5, 4.5, 5.5))
+        moved = [wires[place] for _, place in sorted(zip(order, range(len(wires)), strict=True))]
+        parts.append([wire._replace(talk=at) for wire in moved])
+    wires = [wire for part in parts for wire in part]
+    packets = [
+        captured(packet)._replace(time_ns=START_NS + 20_000 * place)
+        for place, packet in enumerate(packets_of(wires))
+    ]
+    path = tmp_path / "late.pcap"
+    path.write_bytes(make_pcap(packets, magic=NANOSECONDS))
+    expected = whole([str(path)])
+    first = len(make_pcap(packets[: len(parts[0])], magic=NANOSECONDS))
+    for size in (first, first + 70, source.randrange(256, path.stat().st_size)):
+        assert together([str(path)], size)[0] == expected, f"{size} bytes"
 
 
 @pytest.mark.parametrize(("number", "count"), [(7_100, 5), (7_103, 8), (7_106, 8)])
