@@ -15,10 +15,29 @@ OLDER: Final = Path("/sys/fs/cgroup/cpu")  # the hierarchy of the cpu controller
 UNIFIED: Final = Path("/sys/fs/cgroup")
 
 
+def hierarchy() -> Path | None:
+    """Where groups with a quota can be made; None without the cpu controller, or not as root."""
+    for found in (OLDER, UNIFIED):
+        is_there = found == OLDER or "cpu" in words(found / "cgroup.subtree_control")
+        if is_there and os.access(found, os.W_OK):
+            return found
+    return None
+
+
+def words(path: Path) -> list[str]:
+    """Words of a file; none if it does not exist."""
+    return path.read_text().split() if path.is_file() else []
+
+
 @contextmanager
 def limited(groups: Iterable[Sequence[int]], share: float) -> Iterator[None]:
-    """Each group of processes may use this share of a core; without a limit afterwards."""
-    above = OLDER if OLDER.is_dir() else UNIFIED
+    """Each group of processes may use this share of a core; without a limit afterwards.
+
+    Raises RuntimeError where the kernel, or the user, has no such groups.
+    """
+    above = hierarchy()
+    if above is None:
+        raise RuntimeError("no control groups for CPU quotas can be made here")
     made: list[Path] = []
     try:
         for processes in groups:

@@ -57,7 +57,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 19
+VERSION: Final = 18
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -218,7 +218,6 @@ COUNTED: Final = named(
     skipped=INT_PAIR,
     frames=INT_PAIR,
     exchanges=INT,
-    gaps=INT_PAIR,
     repeats_ids=BOOL,
 )
 REPEAT: Final = named(

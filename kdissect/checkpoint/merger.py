@@ -115,9 +115,13 @@ class Merger:
         first_ns, lowest_ns, _ = boundary.times
         is_set = first_ns >= 0 and not clock.goes_on(first_ns, lowest_ns)
         is_waiting = self.dissector.decoder.is_waiting()
-        if boundary.is_whole or is_set or is_waiting or self._has_other_names(boundary):
-            return self._dissect_whole(boundary)
-        if self._separates(boundary):
+        if (
+            boundary.is_whole
+            or is_set
+            or is_waiting
+            or self._has_other_names(boundary)
+            or self._separates(boundary)
+        ):
             return self._dissect_whole(boundary)
         self._take_problems(boundary.problems)
         self.dissector.decoder.unknown_link_types |= boundary.link_types
@@ -169,19 +173,13 @@ class Merger:
 
     def _separates(self, boundary: BoundaryState) -> bool:
         """Return whether the whole would drop some connections that share a fetch session."""
-        shared = set(boundary.shared)
-        if not shared:
+        if not boundary.shared:
             return False
-        dropped = {*boundary.history_used, *boundary.locked}
+        dropped = asked_history(boundary) | set(boundary.locked)
         dropped.update(left.connection_id for left in boundary.left_open)
-        dropped.update(
-            int(one.opener.connection.id)
-            for one in boundary.open
-            if one.opener.connection.history_used & SHARED_PAST
-        )
         known = self.dissector.streams.receiver_of
         dropped.update(one for flow, one in boundary.born if known(flow) is not None)
-        return not shared.isdisjoint(dropped)
+        return not dropped.isdisjoint(boundary.shared)
 
     def _dissect_whole(self, boundary: BoundaryState) -> Corrections:
         """Dissect a split that cannot be dissected alone."""
@@ -305,13 +303,9 @@ class _Step:
     def _check_born(self) -> None:
         """Drop connections that began in the split but were known before, or used the history."""
         boundary = self.boundary
-        asked = set(boundary.history_used)
+        asked = asked_history(boundary)
         if (boundary.locked or boundary.left_open) and self.merger.has_keys():
             asked |= set(boundary.locked)
-        for one in boundary.open:
-            connection = one.opener.connection
-            if connection.edge == INSIDE and connection.history_used & SHARED_PAST:
-                asked.add(int(connection.id))
         for flow, connection_id in boundary.born:
             if connection_id in asked or self.streams.receiver_of(flow) is not None:
                 self._drop(flow, (connection_id,))
@@ -398,8 +392,8 @@ class _Step:
         answers_of_split = 1 - answers if is_turned else answers
         if not has_same_past(
             prefix.synchronized.history_used,
-            (prefix.at.gaps[answers_of_split], prefix.at.repeats_ids),
-            (at.gaps[answers], at.repeats_ids),
+            (prefix.at.gaps(answers_of_split), prefix.at.repeats_ids),
+            (at.gaps(answers), at.repeats_ids),
         ):
             return None
         sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
@@ -523,17 +517,14 @@ class _Step:
     def _take_sessions(self, continued: set[tuple[bytes, int]]) -> None:
         """Take fetch sessions of connections that were taken over, and of those that ended.
 
-        In `continued` they are from before the split, where the whole may not have seen them made.
+        The whole has those from before the split, which are `continued`, or has not seen them made.
         """
         sessions = self.dissector.exchanges.bodies.sessions
         for session in self.boundary.closed_sessions:
             sessions.by_number.pop(session, None)
         for session, positions in self.boundary.sessions.items():
-            if session in continued and session not in sessions.by_number:
-                continue
-            if id(positions) in self.own_positions or (
-                session not in sessions.by_number and PAST not in positions
-            ):
+            is_own = id(positions) in self.own_positions
+            if session not in continued and (is_own or session not in sessions.by_number):
                 sessions.keep(session, positions)
 
     # Recent segments
@@ -579,6 +570,16 @@ class _Step:
                 chunk.direction = 1 - chunk.direction
             chunk.position += synchronized.moved()[chunk.direction]
         return True
+
+
+def asked_history(boundary: BoundaryState) -> set[int]:
+    """Ids of connections that began in the split and used the history of others."""
+    found = set(boundary.history_used)
+    for one in boundary.open:
+        connection = one.opener.connection
+        if connection.edge == INSIDE and connection.history_used & SHARED_PAST:
+            found.add(int(connection.id))
+    return found
 
 
 def is_replayed(

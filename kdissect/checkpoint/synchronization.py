@@ -26,8 +26,8 @@ FramingStates = tuple[FramingState | None, FramingState | None]
 class Counted(NamedTuple):
     """Counts of a connection up to a moment, by direction; see `FramingState`.
 
-    `positions` are those of the next bytes, `frames` counts since framing was last lost, `gaps`
-    are holes whose bytes never came, and `repeats_ids` is as in `ConnectionState`.
+    `positions` are those of the next bytes, `frames` counts since framing was last lost, and
+    `repeats_ids` is as in `ConnectionState`.
     """
 
     positions: tuple[int, int]
@@ -36,11 +36,14 @@ class Counted(NamedTuple):
     skipped: tuple[int, int]
     frames: tuple[int, int]
     exchanges: int
-    gaps: tuple[int, int]
     repeats_ids: bool
 
+    def gaps(self, direction: int) -> int:
+        """Holes of a direction whose bytes never came."""
+        return self.counts[direction][fields_of(DirectionCounts).index("gaps")]
 
-NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0, (0, 0), False)
+
+NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0, False)
 
 
 def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState) -> Counted:
@@ -57,7 +60,6 @@ def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState)
             accepter.frames_since_found if accepter else 0,
         ),
         int(state.exchange_count),
-        (int(connection.counts[0].gaps), int(connection.counts[1].gaps)),
         state.repeats_ids,
     )
 

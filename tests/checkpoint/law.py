@@ -21,6 +21,7 @@ from kdissect.pipeline import Balance, Options, Run
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.capture.writers import Captured
+from tests.conversation import START_NS, STEP_NS
 from tests.plain_rows import plain_rows
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -41,6 +42,16 @@ def captured(packet: Packet) -> Captured:
 def read_packets(path: str) -> list[Captured]:
     with open_captures(path) as capture:
         return [captured(packet) for batch in capture for packet in batch]
+
+
+def interleaved(source: Random, each: Iterable[Sequence[Captured]]) -> list[Captured]:
+    """Packets of several connections in a drawn order; those of one stay in theirs."""
+    left = [list(packets) for packets in each]
+    packets: list[Captured] = []
+    while any(left):
+        (one,) = source.choices(left, [len(some) for some in left])
+        packets.append(one.pop(0)._replace(time_ns=START_NS + STEP_NS * len(packets)))
+    return packets
 
 
 def link_type_of(path: str) -> int:

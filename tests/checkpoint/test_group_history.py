@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 
 from kdissect.checkpoint import group_history
-from tests.capture.writers import Captured, make_pcap
-from tests.checkpoint.law import together, whole
-from tests.conversation import START_NS, STEP_NS, Conversation, conversation
+from tests.capture.writers import make_pcap
+from tests.checkpoint.law import interleaved, together, whole
+from tests.conversation import Conversation, conversation
 from tests.exchange_builders import request, response
 from tests.seeds import SEED
 from tests.test_group_protocols import synced
@@ -34,21 +34,12 @@ def syncs(talk: Conversation, rounds: int) -> Conversation:
     return talk
 
 
-def mixed(source: random.Random, *talks: Conversation) -> list[Captured]:
-    """Packets of several connections in a drawn order; those of one stay in theirs."""
-    left = [talk.captured() for talk in talks]
-    packets = []
-    while any(left):
-        (one,) = source.choices(left, [len(each) for each in left])
-        packets.append(one.pop(0)._replace(time_ns=START_NS + STEP_NS * len(packets)))
-    return packets
-
-
 @pytest.mark.parametrize("number", range(12))
 def test_connection_read_again_finds_group_protocols_of_others(number: int, tmp_path: Path) -> None:
     source = random.Random(f"{SEED} {number}")
     newer = Conversation((), conversation().sent, is_v6=True)
-    packets = mixed(source, joins(newer.open(), 4), syncs(conversation(), 4))
+    talks = (joins(newer.open(), 4), syncs(conversation(), 4))
+    packets = interleaved(source, [talk.captured() for talk in talks])
     path = tmp_path / "groups.pcap"
     path.write_bytes(make_pcap(packets, magic=NANOSECONDS))
     expected = whole([str(path)])

@@ -83,6 +83,7 @@ def test_splits_of_late_handshakes_give_the_rows_of_the_whole(number: int, tmp_p
     path = tmp_path / "late.pcap"
     path.write_bytes(make_pcap(packets, magic=NANOSECONDS))
     expected = whole([str(path)])
+    # Up to the second connection.
     first = len(make_pcap(packets[: len(parts[0])], magic=NANOSECONDS))
     for size in (first, first + 70, source.randrange(256, path.stat().st_size)):
         assert together([str(path)], size)[0] == expected, f"{size} bytes"

@@ -13,15 +13,15 @@ from typing import Final
 
 import pytest
 
-from kdissect.capture.pcap import NANOSECONDS
 from kdissect.checkpoint.synchronization import has_same_past
 from kdissect.streams.events import PAST_GAPS, PAST_IDS
-from tests.capture.writers import make_pcap
 from tests.checkpoint.law import captured, together, whole
+from tests.checkpoint.mutations import written
 from tests.recovery.cases import make_case
 from tests.recovery.talks import BROKER, CLIENT, Talk, Wire, packets_of
 from tests.seeds import SEED
 
+ETHERNET: Final = 1
 FAULTS: Final = (
     "untouched", "untouched", "one packet lost", "packets lost", "bursts lost",
     "one direction lossy", "reordered", "snaplen", "no handshake", "combined",
@@ -36,7 +36,7 @@ def test_splits_of_requests_with_shared_ids_give_the_rows_of_the_whole(
     source = random.Random(f"{SEED} {number}")
     case = make_case(source.choice(FAULTS), source.randrange(10_000))
     wires = with_shared_ids(case.talks, case.wires, source)
-    path = written(wires, case.broker_port, tmp_path)
+    path = written_wires(wires, case.broker_port, tmp_path)
     expected = whole([path])
     for count in (2, 5):
         found, _ = together([path], max(256, Path(path).stat().st_size // count))
@@ -48,10 +48,12 @@ def test_connections_with_one_id_are_not_read_again(tmp_path: Path) -> None:
     for number in range(8):
         case = make_case("untouched", number)
         alike = partial(rewritten, ids=[7] * 10_000)
-        path = written([alike(case.talks[wire.talk], wire) for wire in case.wires], 9092, tmp_path)
+        path = written_wires(
+            [alike(case.talks[wire.talk], wire) for wire in case.wires], 9092, tmp_path
+        )
         found, merger = together([path], Path(path).stat().st_size // 3)
         assert found == whole([path])
-        distinct = written(case.wires, 9092, tmp_path)
+        distinct = written_wires(case.wires, 9092, tmp_path)
         _, of_distinct = together([distinct], Path(distinct).stat().st_size // 3)
         assert merger.read_again <= of_distinct.read_again
         joins += merger.joins
@@ -127,8 +129,6 @@ def rewritten(talk: Talk, wire: Wire, ids: Sequence[int]) -> Wire:
     return wire._replace(payload=bytes(payload))
 
 
-def written(wires: Iterable[Wire], broker_port: int, directory: Path) -> str:
-    path = directory / "ids.pcap"
+def written_wires(wires: Iterable[Wire], broker_port: int, directory: Path) -> str:
     packets = [captured(packet) for packet in packets_of(wires, broker_port)]
-    path.write_bytes(make_pcap(packets, magic=NANOSECONDS))
-    return str(path)
+    return written(packets, directory / "ids.pcap", ETHERNET)

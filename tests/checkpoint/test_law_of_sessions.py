@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.capture.pcap import NANOSECONDS
-from tests.capture.writers import Captured, make_pcap
-from tests.checkpoint.law import carried_on, together, whole
-from tests.conversation import CLIENT_PORT, START_NS, STEP_NS, conversation
+from tests.capture.writers import Captured
+from tests.checkpoint.law import carried_on, interleaved, together, whole
+from tests.checkpoint.mutations import written
+from tests.conversation import CLIENT_PORT, conversation
 from tests.seeds import SEED
 from tests.test_fetch_sessions import fetch, fetched
 
@@ -24,20 +24,16 @@ def test_sessions_that_go_on_elsewhere_give_the_rows_of_the_whole(
     source = random.Random(f"{SEED} {number}")
     ports = count(CLIENT_PORT)
     clients = [session(source, 7 + client, ports) for client in range(source.choice((1, 1, 2, 3)))]
-    packets = []
-    while any(clients):
-        (one,) = source.choices(clients, [len(each) for each in clients])
-        packets.append(one.pop(0)._replace(time_ns=START_NS + STEP_NS * len(packets)))
+    packets = interleaved(source, clients)
     packets = packets[source.choice((0, 0, source.randrange(len(packets) // 3))) :]
     if source.random() < 0.3:
         del packets[source.randrange(len(packets))]
-    path = tmp_path / "sessions.pcap"
-    path.write_bytes(make_pcap(packets, magic=NANOSECONDS))
-    expected = whole([str(path)])
+    path = written(packets, tmp_path / "sessions.pcap", link_type=1)
+    expected = whole([path])
     for parts in (2, 3, 5):
-        size = path.stat().st_size // parts
-        assert together([str(path)], size)[0] == expected, f"{parts} pieces"
-        assert carried_on([str(path)], size, source)[0] == expected, f"{parts} pieces, resumed"
+        size = Path(path).stat().st_size // parts
+        assert together([path], size)[0] == expected, f"{parts} pieces"
+        assert carried_on([path], size, source)[0] == expected, f"{parts} pieces, resumed"
 
 
 def session(source: random.Random, client: int, ports: "count[int]") -> list[Captured]:
