@@ -13,8 +13,8 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 - broker: a real broker and its clients on core 0, with and without capturing. About 8 minutes.
 - workers: the same as rates, for kdissect live with each number of `--workers`, bound to `--cores`,
   by default as many as it has workers, from core 1 on. About 3 minutes for each number.
-- shares: the same, all on core 1, where each worker may use `--share` of it: as on so many slow
-  cores. About a minute for each number.
+- drain: how fast full buffers are read by each number of `--workers`, on as many cores, from core 0
+  on: there is no sender then. They take turns. About half a minute for each round.
 - overhead: CPU time for a packet with each number of `--workers`, all bound to core 1, at a rate of
   `--rate`; they take turns. About a minute for each round.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
@@ -29,17 +29,18 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import live_broker, live_memory, live_page, timing
+from benchmarks import live_broker, live_drain, live_memory, live_page, timing
 from benchmarks.live_capturers import LAST_CORE, Capturer, capturers, shared
 from benchmarks.live_measuring import Step, measured
 from benchmarks.live_search import Held, search
 from benchmarks.workloads import BATCHES, ROOT, made, recorded
 from tools.namespaces import Cable, cabled
 
-SECTIONS = ("rates", "broker", "memory", "workers", "shares", "overhead")
+SECTIONS = ("rates", "broker", "memory", "workers", "drain", "overhead")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
 BESIDE_BROKER = ("ring", "scapy", "tcpdump")
@@ -79,23 +80,45 @@ def climbed(options: argparse.Namespace, capturer: Capturer, cable: Cable, captu
     return search(attempt, FIRST_RATES.get(capturer.name, FIRST_RATES["ring"]), options.seconds)
 
 
-def scaled(options: argparse.Namespace, share: float = 0) -> dict[str, Any]:
-    """The highest rate with each number of workers, on each workload.
-
-    With a `share`, all are on core 1, and each worker may use that share of it.
-    """
+def scaled(options: argparse.Namespace) -> dict[str, Any]:
+    """The highest rate with each number of workers, on each workload."""
     found: dict[str, Any] = {}
     for workload in options.workloads.split(","):
         capture = capture_of(options, workload)
         found[workload] = {}
         for count in map(int, options.workers.split(",")):
-            cores = LAST_CORE if share else options.cores or f"1-{count}"
-            one = shared(count, options.compiled, cores, share)
+            cores = options.cores or f"1-{count}"
+            one = shared(count, options.compiled, cores)
             with cabled() as cable:
                 held = climbed(options, one, cable, capture)
             found[workload][str(count)] = kept(held) | {"cores": cores}
         capture.unlink()
     return found
+
+
+def drain(options: argparse.Namespace) -> dict[str, Any]:
+    """Packets and seconds of each number of workers that read full buffers, on each workload."""
+    found: dict[str, Any] = {}
+    for workload in options.workloads.split(","):
+        capture = capture_of(options, workload)
+        found[workload] = {count: [] for count in options.workers.split(",")}
+        for number in range(options.rounds):
+            for count in in_turn(found[workload], number):
+                with cabled() as cable:
+                    one = live_drain.drained(
+                        int(count), options.compiled, cable, capture, options.scratch
+                    )
+                print(f"{time.strftime('%H:%M:%S')} {count} workers: {one}", flush=True)
+                found[workload][count].append(one._asdict())
+        capture.unlink()
+    return found
+
+
+def in_turn(names: Iterable[str], number: int) -> list[str]:
+    """The order of a round: each is the first one in turn."""
+    each = list(names)
+    first = number % len(each)
+    return each[first:] + each[:first]
 
 
 def overhead(options: argparse.Namespace) -> dict[str, Any]:
@@ -108,7 +131,7 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
     counts = options.workers.split(",")
     found: dict[str, Any] = {"rate": options.rate, "seconds": {count: [] for count in counts}}
     for number in range(options.rounds):
-        for count in counts[number % len(counts) :] + counts[: number % len(counts)]:
+        for count in in_turn(counts, number):
             one = shared(int(count), options.compiled, LAST_CORE)
             with cabled() as cable:
                 step = measured(one, cable, capture, options.rate, options.seconds, options.scratch)
@@ -158,10 +181,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
     parser.add_argument("--connections", type=int, default=8, help="at a time")
-    parser.add_argument("--rounds", type=int, default=12, help="at the broker, and of overhead")
-    parser.add_argument("--workers", default="1,2", help="numbers, of the section workers")
+    parser.add_argument("--rounds", type=int, default=12, help="of broker, overhead and drain")
+    parser.add_argument("--workers", default="1,2", help="numbers of them")
     parser.add_argument("--cores", default="", help="of the section workers, as of taskset")
-    parser.add_argument("--share", type=float, default=0.3, help="of a core, for each worker")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
     parser.add_argument("--rate", type=float, default=20_000, help="of memory and overhead")
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
@@ -183,8 +205,8 @@ def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
         return rates(options)
     if name == "workers":
         return scaled(options)
-    if name == "shares":
-        return {"share": options.share, "rates": scaled(options, options.share)}
+    if name == "drain":
+        return drain(options)
     if name == "overhead":
         return overhead(options)
     if name == "broker":

@@ -47,8 +47,6 @@ class Capturer(NamedTuple):
     path: str = ""  # PYTHONPATH
     slack: int = 0  # packets at the end that it need not tell of
     cores: str = LAST_CORE  # that it is bound to
-    workers: int = 1
-    share: float = 0  # of a core, that each worker may use; 0: as much as there is
 
 
 def capturers(compiled: str) -> dict[str, Capturer]:
@@ -57,19 +55,17 @@ def capturers(compiled: str) -> dict[str, Capturer]:
     return {one.name: one for one in found}
 
 
-def shared(workers: int, path: str, cores: str, share: float = 0) -> Capturer:
-    """Live capture with several workers."""
-    one = kdissect("ring", path)
+def shared(workers: int, path: str, cores: str, buffer_mb: int = BUFFER_MIB) -> Capturer:
+    """Live capture with several workers, which divide the buffer."""
+    one = kdissect("ring", path, buffer_mb=buffer_mb)
     command = (*one.command, "--workers", str(workers))
-    return one._replace(
-        name=f"workers {workers}", command=command, cores=cores, workers=workers, share=share
-    )
+    return one._replace(name=f"workers {workers}", command=command, cores=cores)
 
 
-def kdissect(through: str, path: str, rotate: str = "60s") -> Capturer:
+def kdissect(through: str, path: str, rotate: str = "60s", buffer_mb: int = BUFFER_MIB) -> Capturer:
     command = (
         *KDISSECT, "live", "-i", "{}", "-o", "{out}/live", "--rotate", rotate,
-        "--through", through, "--buffer", f"{BUFFER_MIB}MB",
+        "--through", through, "--buffer", f"{buffer_mb}MB",
     )  # fmt: skip
     return Capturer(through, command, dissected, path)
 

@@ -8,12 +8,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import timing
-from benchmarks.cpu_quota import by_worker, limited
 from benchmarks.live_capturers import PRINTED, Capturer
 from benchmarks.live_sender import Sent
 from benchmarks.processes import cpu_seconds, tree
@@ -92,24 +91,37 @@ class Captured:
     def resident_bytes(self) -> int:
         return sum(memory(process, "VmRSS") for process in tree(self.process.pid))
 
-    def settle(self) -> float:
-        """Wait until it is idle; gives for how long it was not."""
+    def settle(
+        self,
+        longest: float = 2 * BEHIND_SECONDS,
+        sample: float = SAMPLE_SECONDS,
+        share: float = IDLE_SHARE,
+    ) -> float:
+        """Wait until it is idle, or was busy for longer; gives for how long it was busy.
+
+        It is idle when it takes less than a `share` of a core, in samples of so many seconds.
+        """
         started = time.perf_counter()
         busy = passed = 0.0
-        while passed < busy + IDLE_SECONDS and busy < 2 * BEHIND_SECONDS:
+        while passed < busy + IDLE_SECONDS and busy < longest:
             before = self.cpu_seconds()
-            time.sleep(SAMPLE_SECONDS)
+            time.sleep(sample)
             passed = time.perf_counter() - started
-            if self.cpu_seconds() - before > SAMPLE_SECONDS * IDLE_SHARE:
+            if self.cpu_seconds() - before > sample * share:
                 busy = passed
         return busy
 
-    def limited(self) -> AbstractContextManager[None]:
-        """Each worker may use the capturer's share of a core."""
-        if not self.capturer.share:
-            return nullcontext()
-        workers = by_worker(tree(self.process.pid), self.capturer.workers)
-        return limited(workers, self.capturer.share)
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """All its processes are stopped, and go on afterwards."""
+        processes = tree(self.process.pid)
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
 
     def stop(self) -> None:
         """Tell it to end, and wait."""
@@ -156,9 +168,8 @@ def measured(
     with captured(capturer, cable.far, scratch) as one:
         one.settle()  # workers import after their sockets are open
         used = one.cpu_seconds()
-        with one.limited():
-            sent = send(cable.near, capture, rate, seconds)
-            behind = one.settle()
+        sent = send(cable.near, capture, rate, seconds)
+        behind = one.settle()
         used = one.cpu_seconds() - used
         peak = one.peak_bytes()
         arrived = cable.far.counts()[0] - before
@@ -170,10 +181,12 @@ def measured(
     )  # fmt: skip
 
 
-def send(side: Side, capture: Path, rate: float, seconds: float, loops: int = 0) -> Sent:
+def send(
+    side: Side, capture: Path, rate: float, seconds: float, loops: int = 0, packets: int = 0
+) -> Sent:
     """Send the capture from a namespace, bound to the first core."""
     done = subprocess.run(
-        [*sending(side, capture, rate, seconds), "--loops", str(loops)],
+        [*sending(side, capture, rate, seconds), "--loops", str(loops), "--packets", str(packets)],
         capture_output=True, text=True, cwd=ROOT, check=True,
     )  # fmt: skip
     return Sent(**json.loads(done.stdout))

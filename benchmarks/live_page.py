@@ -192,21 +192,6 @@ def workers(kept: Kept) -> list[str]:
     found = kept.get("workers", {}).get("found", {})
     if not found:
         return ["Not measured yet: needs more cores than the sender's and one worker's."]
-    return [*by_number(found), "", *spark_page.measured(kept["workers"])]
-
-
-def shares(kept: Kept) -> list[str]:
-    """The same where each worker may use a share of one core."""
-    found = kept.get("shares", {}).get("found", {})
-    if not found:
-        return ["Not measured yet."]
-    lines = by_number(found["rates"])
-    told = f"Each worker may use {found['share']:.0%} of one core."
-    return [*lines, "", told, "", *spark_page.measured(kept["shares"])]
-
-
-def by_number(found: Kept) -> list[str]:
-    """A row for each number of workers on each kind of traffic."""
     lines = [
         "| traffic | workers | cores | packets/s | MB/s | times | CPU for 1 M packets | memory |",
         f"|{'---|' * 8}",
@@ -216,7 +201,44 @@ def by_number(found: Kept) -> list[str]:
         for count, one in counts.items():
             cells = of_workers(one, first)
             lines.append(f"| {workload} | {count} | {one['cores']} | {' | '.join(cells)} |")
-    return lines
+    return [*lines, "", *spark_page.measured(kept["workers"])]
+
+
+def drain(kept: Kept) -> list[str]:
+    """Rates at which full buffers were read, and as a multiple of that of the first number."""
+    found = kept.get("drain", {}).get("found", {})
+    if not found:
+        return ["Not measured yet."]
+    lines = [
+        "| traffic | workers, cores | rounds | packets/s | from, to | MB/s | times "
+        "| CPU for 1 M packets | memory |",
+        f"|{'---|' * 9}",
+    ]
+    for workload, counts in found.items():
+        first = median_rate(next(iter(counts.values())), "packets")
+        for count, rounds in counts.items():
+            cells = " | ".join(of_drain(rounds, first))
+            lines.append(f"| {workload} | {count} | {len(rounds)} | {cells} |")
+    return [*lines, "", *spark_page.measured(kept["drain"])]
+
+
+def of_drain(rounds: list[Kept], first: float) -> list[str]:
+    """Medians of one number of workers."""
+    each = [one["packets"] / one["seconds"] for one in rounds]
+    cpu = statistics.median(one["cpu_seconds"] / one["packets"] for one in rounds)
+    return [
+        page.thousands(median_rate(rounds, "packets")),
+        f"{page.thousands(min(each))}, {page.thousands(max(each))}",
+        f"{median_rate(rounds, 'bytes') / 1e6:.0f}",
+        f"{median_rate(rounds, 'packets') / first:.2f}",
+        f"{cpu * 1e6:.2f} s",
+        page.megabytes(max(one["peak_bytes"] for one in rounds)),
+    ]
+
+
+def median_rate(rounds: list[Kept], what: str) -> float:
+    """Packets or bytes a second."""
+    return statistics.median(one[what] / one["seconds"] for one in rounds)
 
 
 def overhead(kept: Kept) -> list[str]:
@@ -279,7 +301,7 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
 
 PARTS = {
     "rates": rates, "broker": broker, "memory": memory, "soak": soak, "workers": workers,
-    "shares": shares, "overhead": overhead, "soak_workers": soak_workers,
+    "drain": drain, "overhead": overhead, "soak_workers": soak_workers,
     "paper": live_on_paper.lines,
 }  # fmt: skip
 

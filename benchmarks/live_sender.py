@@ -1,10 +1,12 @@
 """Sends the frames of a capture through an interface, at a given rate, as new connections.
 
-    python -m benchmarks.live_sender INTERFACE CAPTURE [--rate 100000] [--seconds 10] [--loops 0]
+    python -m benchmarks.live_sender INTERFACE CAPTURE [--rate 100000] [--seconds 10]
+                                     [--loops 0] [--packets 0]
 
 What is printed is JSON: packets, bytes and seconds. Many frames are handed to the kernel at once
 (sendmmsg on a packet socket), past the queue of the interface; nothing is done per packet. Without
-a rate it is as fast as it can be. With loops it ends after as many, else in the middle of one.
+a rate it is as fast as it can be. With loops or packets it ends after as many, else after the time,
+in the middle of a loop.
 """
 
 import argparse
@@ -67,8 +69,8 @@ class Sender:
             raise OSError(number, f"cannot send: {os.strerror(number)}")
         return taken
 
-    def play(self, rate: float, seconds: float, loops: int) -> Sent:
-        """Loop after loop, `rate` packets a second (0: as fast as possible)."""
+    def play(self, rate: float, seconds: float, loops: int, most: int = 0) -> Sent:
+        """Loop after loop, `rate` packets a second (0: as fast as possible), `most` packets."""
         started = time.perf_counter()
         packets = size = loop = 0
         while not loops or loop < loops:
@@ -83,7 +85,8 @@ class Sender:
                 packets += end - first
                 size += int(self.frames.sizes[first:end].sum())
                 passed = time.perf_counter() - started
-                if not loops and passed >= seconds:
+                is_late = not loops and not most and passed >= seconds
+                if is_late or 0 < most <= packets:
                     return Sent(packets, size, passed)
             loop += 1
         return Sent(packets, size, time.perf_counter() - started)
@@ -104,9 +107,10 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--loops", type=int, default=0)
+    parser.add_argument("--packets", type=int, default=0, help="at least; in whole batches")
     options = parser.parse_args()
     sender = Sender(options.interface, Frames(options.capture))
-    sent = sender.play(options.rate, options.seconds, options.loops)
+    sent = sender.play(options.rate, options.seconds, options.loops, options.packets)
     print(json.dumps(sent._asdict()))
 
 

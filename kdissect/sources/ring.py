@@ -153,7 +153,8 @@ class RingSource(InterfaceSource):
         except OSError as error:
             raise NoRing(f"the kernel makes no ring: {error.strerror}") from error
         if count < wanted:
-            text = f"memory for a ring of {count * block_size >> 20} MiB only, not {wanted}"
+            given, asked = (blocks * block_size >> 20 for blocks in (count, wanted))
+            text = f"memory for a ring of {given} MiB only, not {asked}"
             self.source.add_problem("small-buffer", text)
         return block_size, count
 

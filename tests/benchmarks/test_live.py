@@ -1,7 +1,6 @@
 import math
 import os
 import subprocess
-import sys
 import time
 
 import pyarrow as pa
@@ -10,9 +9,9 @@ from pyarrow import parquet
 
 import kdissect
 from benchmarks import (
-    cpu_quota,
     generate,
     live_capturers,
+    live_drain,
     live_memory,
     live_on_paper,
     live_page,
@@ -21,8 +20,7 @@ from benchmarks import (
 )
 from benchmarks.live_frames import LOOP_STEP, Frames
 from benchmarks.live_measuring import Step, send
-from benchmarks.live_sender import Sent
-from benchmarks.processes import cpu_seconds
+from benchmarks.live_sender import AT_ONCE, Sent
 from benchmarks.workloads import ROOT
 from tests.benchmarks.test_page import WHERE
 from tools.namespaces import cabled
@@ -282,40 +280,40 @@ def test_soak_report_lists_violations():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(cpu_quota.hierarchy() is None, reason="no control groups with CPU quotas")
-def test_each_group_of_processes_has_its_share_of_a_core():
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
-    try:
-        pids = [process.pid for process in busy]
-        with cpu_quota.limited(cpu_quota.by_worker(pids, 2), 0.2):
-            before = [cpu_seconds(pid) for pid in pids]
-            began = time.monotonic()
-            time.sleep(1)  # in which they use what they may
-            used = [cpu_seconds(pid) - start for pid, start in zip(pids, before, strict=True)]
-            passed = time.monotonic() - began
-        # The first process shares the part of the first worker.
-        assert 0 < used[1] + used[0] < 0.3 * passed
-        assert 0 < used[2] < 0.3 * passed
-        assert not list(cpu_quota.hierarchy().glob(f"kdissect-bench-{os.getpid()}-*"))
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+@pytest.mark.usefixtures("_root")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_full_buffers_are_read_when_the_capturer_goes_on(capture, tmp_path, monkeypatch, workers):
+    monkeypatch.setattr(live_drain, "BUFFER_MB", 40)
+    fitting = live_drain.packets_that_fit(capture)
+    assert fitting > 2 * len(Frames(capture))
+    with cabled() as cable:
+        drained = live_drain.drained(workers, "", cable, capture, tmp_path)
+    assert fitting <= drained.packets < fitting + AT_ONCE
+    assert 0 < drained.seconds < live_drain.LONGEST_SECONDS
+    assert drained.cpu_seconds > 0
+    assert not list(tmp_path.iterdir())
 
 
-def test_shares_of_a_core_are_told_with_the_rates():
-    held = {"sent": {"packets": 3_000_000, "bytes": 10**9, "seconds": 10}, "cpu_seconds": 1.5}
-    held |= {"peak_bytes": 10**8}
-    one = {"held": held, "cores": "1", "is_senders_limit": False}
-    more = held | {"sent": held["sent"] | {"packets": 5_400_000}}
-    kept = found(
-        "shares", {"share": 0.3, "rates": {"small": {"1": one, "2": one | {"held": more}}}}
-    )
-    lines = live_page.shares(kept)
-    assert lines[2].startswith("| small | 1 | 1 | 300 000 | 100 | 1.00 |")
-    assert lines[3].startswith("| small | 2 | 1 | 540 000 | 100 | 1.80 |")
-    assert lines[5] == "Each worker may use 30% of one core."
-    assert live_page.shares({}) == ["Not measured yet."]
+@pytest.mark.slow
+@pytest.mark.usefixtures("_root")
+def test_lost_packets_are_no_measurement(capture, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_drain, "BUFFER_MB", 10)
+    monkeypatch.setattr(live_drain, "FILLED", 2.0)
+    with cabled() as cable, pytest.raises(RuntimeError, match="dropped"):
+        live_drain.drained(1, "", cable, capture, tmp_path)
+
+
+def test_rates_of_full_buffers_are_medians_beside_the_first_number():
+    def rounds(*seconds):
+        same = {"packets": 3_000_000, "bytes": 400_000_000, "cpu_seconds": 3.0}
+        return [same | {"seconds": one, "peak_bytes": 10**9} for one in seconds]
+
+    kept = found("drain", {"small": {"1": rounds(3.0, 6.0, 2.5), "2": rounds(1.5, 2.0, 1.0)}})
+    assert live_page.drain(kept)[2:4] == [
+        "| small | 1 | 3 | 1 000 000 | 500 000, 1 200 000 | 133 | 1.00 | 1.00 s | 1 000 MB |",
+        "| small | 2 | 3 | 2 000 000 | 1 500 000, 3 000 000 | 267 | 2.00 | 1.00 s | 1 000 MB |",
+    ]
+    assert live_page.drain({}) == ["Not measured yet."]
 
 
 def test_what_more_cores_give_on_paper_is_measured_time_less_overhead_and_imbalance():

@@ -203,6 +203,23 @@ def test_one_capability_is_enough(hosts: tuple[Host, Host], through: str, told: 
             reading.kill()
 
 
+def test_a_ring_is_halved_until_there_is_memory_for_it(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_room = RingSource._has_room
+
+    def is_at_most_12_mb(ring: RingSource, size: int, count: int) -> bool:
+        return size * count <= 12 << 20 and has_room(ring, size, count)
+
+    monkeypatch.setattr(RingSource, "_has_room", is_at_most_12_mb)
+    client, broker = hosts
+    with open_at(broker, through="ring", buffer_bytes=64 << 20) as packet_source:
+        problems = [(problem.kind, problem.message) for problem in packet_source.take_problems()]
+        assert problems == [("small-buffer", f"{CABLE}: memory for a ring of 8 MiB only, not 64")]
+        client.send_frames([frame(1)])
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
+
+
 class Fake:
     """Stand-in for scapy's socket on other systems."""
 
