@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 import kdissect
+from benchmarks.fetch_session_ids import in_session, session_place
 from benchmarks.generate import (
     ACK,
     ETHERNET,
@@ -37,7 +38,6 @@ from benchmarks.generate import (
     Wire,
 )
 from benchmarks.workloads import ROOT
-from kdissect.api.dissected import DissectedExchange
 from kdissect.capture.files import open_captures
 from kdissect.dissection.options import Options
 from kdissect.pipeline import feed_all, make_dissector
@@ -45,9 +45,6 @@ from kdissect.pipeline import feed_all, make_dissector
 KINDS: Final = ("mixed", "small", "bulk", "wide")
 OF_TODAY: Final = ("4.3.1", "4.0.1", "3.9.1", "2.8.2")
 SMALL_SIZE: Final = 2_000  # of request and response, bytes
-# Ids of fetch sessions: positive, of 31 bits.
-LARGEST_SESSION: Final = (1 << 31) - 1
-COPY_STEP: Final = 7919
 SEGMENTS: Final = (1448, 1448, 8948, 65_160)  # Ethernet, jumbo frames, segmentation offload
 LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789"
 NAMES: Final = ("topic", "group_id", "transactional_id")
@@ -150,15 +147,6 @@ def recording(path: Path, drawn: Drawn, chance: random.Random) -> Recording:
     return Recording(frames, brokers_by_port(brokers), names_of(path))
 
 
-def session_place(exchange: DissectedExchange, is_request: bool, data: bytes) -> int:
-    """Where the id of a fetch session is in a message, -1 if it has none."""
-    if exchange.api != "Fetch":
-        return -1
-    body = exchange.request if is_request else exchange.response
-    number = (body or {}).get("session_id") or 0
-    return data.find(number.to_bytes(4, "big")) if number else -1
-
-
 def brokers_by_port(brokers: dict[int, int]) -> dict[int, tuple[int, int]]:
     """One address for each broker of the recording, where they were told apart by port."""
     ports = sorted(set(brokers.values()))
@@ -195,15 +183,6 @@ def renamed(data: bytes, names: tuple[bytes, ...], number: int) -> bytes:
         if name in data:
             data = data.replace(name, name[:-2] + suffix)
     return data
-
-
-def in_session(data: bytes, place: int, copy: int) -> bytes:
-    """The message with the id of a fetch session that no other copy has, as brokers give them."""
-    if place < 0:
-        return data
-    number = int.from_bytes(data[place : place + 4], "big")
-    made = (number + copy * COPY_STEP) % LARGEST_SESSION + 1
-    return data[:place] + made.to_bytes(4, "big") + data[place + 4 :]
 
 
 class Copies:

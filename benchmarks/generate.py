@@ -5,9 +5,9 @@
                                   [--exchanges-each 4 --connections 100000]
 
 Every connection of the seed capture is replayed over and over, each time as a new connection with
-its own client port; `--connections` of them are interleaved message by message. Requests and
-responses keep their order and their time distances. ACKs are written as a receiver with delayed
-ACK would send them: one for every second full segment, and one at the end of a message.
+its own client port and fetch session; `--connections` of them are interleaved message by message.
+Requests and responses keep their order and their time distances. ACKs are written as a receiver
+with delayed ACK would send them: for every second full segment, and at the end of a message.
 
 With `--exchanges-each` there are exactly `--connections`, at most `OPEN_AT_ONCE` of them open at
 once (or `--open`), whatever size that is: each goes on where the one before it ended, through all
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import kdissect
+from benchmarks.fetch_session_ids import in_session, session_place
 
 PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
 RECORD = struct.Struct("<IIII")
@@ -43,11 +44,15 @@ LONGEST_PAUSE_NS = SECOND // 10
 
 
 class Message(NamedTuple):
-    """One frame with its size field, and the time since the message before it."""
+    """One frame with its size field, and the time since the message before it.
+
+    `session` is the place of the id of its fetch session, -1 without one.
+    """
 
     is_request: bool
     data: bytes
     pause_ns: int
+    session: int = -1
 
 
 Timed = list[tuple[int, Message]]  # its one or two messages with their times, ns
@@ -88,6 +93,7 @@ class Conversation:
     ) -> None:
         self.wire = wire
         self.messages = messages
+        self.number = number
         self.at = 0
         client = (FIRST_CLIENT_ADDRESS + number // ports, FIRST_PORT + number % ports)
         broker = (BROKER_ADDRESS, BROKER_PORT)
@@ -107,7 +113,8 @@ class Conversation:
         message = self.messages[self.at]
         self.at += 1
         self.wire.now += message.pause_ns
-        self._message(0 if message.is_request else 1, message.data)
+        data = in_session(message.data, message.session, self.number)
+        self._message(0 if message.is_request else 1, data)
         return True
 
     def _message(self, side: int, data: bytes) -> None:
@@ -161,11 +168,12 @@ def seed_exchanges(seed: Path, wanted: Wanted) -> list[list[Timed]]:
             (True, exchange.request_end, exchange.raw_frame("request")),
             (False, exchange.response_end, exchange.raw_frame("response")),
         )
-        messages = [
-            (time_ns, Message(is_request, len(data).to_bytes(4, "big") + data, 0))
-            for is_request, time_ns, data in frames
-            if data and time_ns is not None
-        ]
+        messages = []
+        for is_request, time_ns, data in frames:
+            if data and time_ns is not None:
+                whole = len(data).to_bytes(4, "big") + data
+                place = session_place(exchange, is_request, whole)
+                messages.append((time_ns, Message(is_request, whole, 0, place)))
         if messages and wanted.has(exchange, sum(len(data) for _, _, data in frames)):
             found.setdefault(exchange.connection_id, []).append(messages)
     least = 3 if wanted.has_greeting else 1

@@ -29,7 +29,6 @@ from benchmarks.workloads import BATCHES, ROOT, made, recorded
 
 MB = 1_000_000
 FILE_SIZE = 256 << 20
-SEED_MEGABYTES = 500
 WIDE = ("--mss", "65160")
 RINGS = {
     "small": ("small", ()),
@@ -50,16 +49,14 @@ SMALL_APIS = ("--apis", "Produce,Fetch,Heartbeat,OffsetCommit,Metadata")
 def ring_of(options: argparse.Namespace, name: str, size: int, file_size: int) -> list[Path]:
     """The files of a ring, recreated."""
     seed, how = RINGS[name]
-    megabytes = min(SEED_MEGABYTES, size // MB)
     capture = options.scratch / "seed.pcap"
     made(
         capture,
         recorded(seed, options.directory),
-        (*how, "--megabytes", str(megabytes), "--connections", "8"),
+        (*how, "--megabytes", str(size // MB), "--connections", "8"),
     )
     try:
-        copies = max(1, round(size / capture.stat().st_size))
-        return make_ring(capture, options.scratch / "ring", copies, file_size)
+        return make_ring(capture, options.scratch / "ring", file_size)
     finally:
         capture.unlink()
 

@@ -69,3 +69,25 @@ def test_as_many_connections_as_asked_have_as_many_exchanges_as_asked(tmp_path, 
         generate.play_together(generate.Wire(file, 1448), iter(messages))
     assert answered(target) == sorted(correlation_ids(one) for one in messages)
     assert len(answered(target)) == 10
+
+
+def test_each_connection_has_fetch_sessions_of_its_own(tmp_path):
+    found = generate.sessions(QUICKSTART, Wanted(frozenset({"Fetch"})))
+    target = tmp_path / "made.pcap"
+    with target.open("wb") as file:
+        generate.replay(generate.Wire(file, 1448), found, 200_000, 5)
+    sessions, sizes = {}, {}
+    for one in kdissect.dissect(str(target)):
+        if one.api == "Fetch":
+            for body in (one.request, one.response):
+                if body and body["session_id"]:
+                    sessions.setdefault(one.connection_id, set()).add(body["session_id"])
+        sizes.setdefault(one.connection_id, []).append((one.request_size, one.response_size))
+    in_all = [session for each in sessions.values() for session in each]
+    assert len(sessions) > len(found)
+    assert len(set(in_all)) == len(in_all)
+    # Nothing else has changed: a replay has the sizes of what it is a copy of.
+    originals = [[len(message.data) - 4 for message in one if message.is_request] for one in found]
+    assert all(
+        [size for size, _ in each] in originals for each in sizes.values() if None not in each
+    )
