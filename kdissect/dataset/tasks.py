@@ -5,6 +5,7 @@
                                      checkpoint after the last split
     publish        some splits     → Parquet files with their corrected rows
     rename         rows of earlier runs → the same with the topic names known now
+    settle_tap     a tap with few rows → the last three, one after the other; else merge_tap alone
     bring_in       a tap with one new split → all of these, one after the other
 
 Output is written atomically, under a name that does not depend on the process that wrote it. Longer
@@ -335,22 +336,31 @@ def rows_of(task: Task, work: Work, part: str) -> Iterator[tuple[str, pa.RecordB
 
 
 class BroughtIn(NamedTuple):
-    """Result of a tap processed by one task."""
+    """Result of a tap that one task has processed, from its splits or from what they staged."""
 
     files: list[FileEntry]
     merged: Merged
     sizes: dict[str, int]
 
 
+def settle_tap(task: Task, place: tuple[int, int]) -> BroughtIn:
+    """Merge the splits of a tap and, if the second number is not 0, publish all its rows, too."""
+    number, publishes = place
+    work = task.works[number]
+    done = merge_tap(task, (number,))
+    files = []
+    if publishes:
+        files += publish(task, (number, 0, len(work.splits)))
+        files += publish(task, (number, -1, 0))
+        if work.nameless:
+            files += rename(task, (number,))
+    return BroughtIn(files, done, {"boundary_bytes": 0, "row_bytes": 0})
+
+
 def bring_in(task: Task, place: tuple[int]) -> BroughtIn:
     """Do all work of a tap with one new split, which cannot be parallelized."""
-    number = place[0]
-    sizes = dissect_part(task, (number, 0))
-    done = merge_tap(task, place)
-    files = publish(task, (number, 0, 1)) + publish(task, (number, -1, 0))
-    if task.works[number].nameless:
-        files += rename(task, place)
-    return BroughtIn(files, done, sizes)
+    sizes = dissect_part(task, (place[0], 0))
+    return settle_tap(task, (place[0], 1))._replace(sizes=sizes)
 
 
 def mode_of(task: Task) -> int:

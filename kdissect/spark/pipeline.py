@@ -6,11 +6,11 @@ read again, no rows are duplicated or lost. See docs/decisions/spark-pipeline.md
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -44,7 +44,7 @@ from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options
 from kdissect.spark.second_attempt import try_again
 from kdissect.spark.steps import Steps
-from kdissect.spark.task_runners import Runner, here, on_spark
+from kdissect.spark.task_runners import TASK_BYTES, Runner, here, on_spark
 from kdissect.tables.batches import TEXT_TYPE
 from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
 from kdissect.tables.writers import ParquetFile
@@ -52,6 +52,11 @@ from kdissect.tables.writers import ParquetFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Captures up to this size in all are inspected by one task: it only looks at the headers of their
+# records, 6 GB/s of large packets.
+INSPECTED_BYTES: Final = 1200 << 20
+# Endings of captures of which all bytes are needed. Another name costs time, but nothing else.
+COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz", ".bz2"})
 # Options that do not affect rows.
 PASSING: Final = ("progress", "jobs", "batch_rows")
 
@@ -72,6 +77,13 @@ class Outcome:
     broken: tuple[Broken, ...]
     failed: tuple[Failed, ...]
     contents: Contents
+
+
+class Inspecting(NamedTuple):
+    """How captures are inspected."""
+
+    split_size: int
+    full_hash: bool
 
 
 def dissect(
@@ -115,12 +127,12 @@ def dissect_taps(
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
     runner = here if spark is None else on_spark(spark)
-    inspect = partial(inspect_capture, split_size=split_size, full_hash=full_hash)
+    how = Inspecting(split_size, full_hash)
     outcomes: list[Outcome] = []
     for taps in rounds_of(found, partial(known_captures, dataset)):
         with Dataset(dataset) as opened:
             unreadable = () if outcomes else found.broken
-            outcomes.append(_dissect(opened, taps, unreadable, chosen, inspect, runner))
+            outcomes.append(_dissect(opened, taps, unreadable, chosen, how, runner))
     return all_of(outcomes)
 
 
@@ -143,16 +155,16 @@ def _dissect(
     taps: Sequence[Any],
     unreadable: Sequence[Broken],
     options: Options,
-    inspecting: Callable[..., Inspected | Broken],
+    how: Inspecting,
     runner: Runner,
 ) -> Outcome:
     contents = dataset.contents
     check_options(contents, options)
     stores = stores_of(dataset, taps, contents)
-    inspect = partial(inspecting, stores=stores)
+    inspect = partial(inspect_capture, **how._asdict(), stores=stores)
 
     def inspect_all(paths: Sequence[str]) -> list[Inspected | Broken]:
-        return nearest(runner, paths)(inspect, paths, [seen(path)[0] for path in paths])
+        return nearest(runner, paths)(inspect, paths, inspected_sizes(paths, how))
 
     def plan_again(chains: set[str]) -> Planned:
         first = merged(contents, done.taps, [], set())
@@ -203,6 +215,16 @@ def stores_of(dataset: Dataset, taps: Sequence[Any], contents: Contents) -> tupl
 def nearest(runner: Runner, paths: Sequence[str]) -> Runner:
     """Runner that inspects captures: this process for a single local one, as a stream's batches."""
     return here if len(paths) == 1 and not is_uri(paths[0]) else runner
+
+
+def inspected_sizes(paths: Sequence[str], how: Inspecting) -> list[int]:
+    """Bytes that take as long to dissect as these captures to inspect, see `shares`."""
+    return [
+        seen(path)[0]
+        if how.full_hash or is_uri(path) or Path(path).suffix in COMPRESSED
+        else seen(path)[0] * TASK_BYTES // INSPECTED_BYTES
+        for path in paths
+    ]
 
 
 def described(options: Options) -> dict[str, Any]:

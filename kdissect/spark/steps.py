@@ -1,5 +1,6 @@
 """The steps of a run in order; a tap that fails in one step is excluded from the later ones."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,9 +17,9 @@ from kdissect.dataset.tasks import (
     Task,
     bring_in,
     dissect_part,
-    merge_tap,
     publish,
     rename,
+    settle_tap,
 )
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.task_runners import Runner
@@ -26,6 +27,9 @@ from kdissect.spark.task_runners import Runner
 # Bytes of captures whose rows are one file: 5 to 150 MB of exchanges. Two splits of the usual size,
 # which are slightly larger than nominal, so that one tap also has enough tasks.
 FILE_BYTES: Final = 600 << 20
+# Staged rows of a tap up to this size are published by the task that merges its splits: that takes
+# no longer than a job of Spark.
+FEW_ROW_BYTES: Final = 64 << 20
 
 # The number of a work, and the item in it.
 Place: TypeAlias = tuple[int, ...]
@@ -60,12 +64,17 @@ class Steps:
         sizes = [self._bring(place, one) for place, one in self._each(read_on, uncut)]
         sizes += [self._bring(place, one) for place, one in self._each(bring_in, alone)]
         parts = [(number, part) for number in cut for part in range(len(works[number].splits))]
-        sizes += [size for _, size in self._each(dissect_part, parts)]
-        for (number, *_), merged in self._each(merge_tap, [(number,) for number in cut]):
-            self._settle(number, merged)
-        for place, files in self._each(publish, self._groups(cut)):
+        rows: Counter[int] = Counter()
+        for (number, _), size in self._each(dissect_part, parts):
+            rows[number] += size["row_bytes"]
+            sizes.append(size)
+        is_few = {number: rows[number] <= FEW_ROW_BYTES for number in cut}
+        for place, one in self._each(settle_tap, [(n, int(few)) for n, few in is_few.items()]):
+            self._bring(place, one)
+        many = [number for number in cut if not is_few[number]]
+        for place, files in self._each(publish, self._groups(many)):
             self._add(place, files)
-        renamed = [(number,) for number in cut if works[number].nameless]
+        renamed = [(number,) for number in many if works[number].nameless]
         for place, files in self._each(rename, renamed):
             self._add(place, files)
         late = [(number,) for number, work in works.items() if work.late]

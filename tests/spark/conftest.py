@@ -17,6 +17,7 @@ from kdissect.spark.single_task import SETTING
 from kdissect.spark.spark_tables import configured
 from tests.spark import quick_java
 from tests.spark.hostile import sandbox_of, sound_dataset
+from tests.spark.publishing import few_or_many_rows  # noqa: F401  # a fixture
 from tests.spark.sandbox import Sandbox
 from tests.spark.stores import s3_server
 

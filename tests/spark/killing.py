@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kdissect.dataset.entries import TapEntry
+from kdissect.spark import steps
 from kdissect.spark.pipeline import dissect
 from tests.dataset.passes import rows_of_passes
+from tests.spark.publishing import CHOICES
 from tests.spark.rotated import ALL, contents_of, dataset_rows, rotate
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +152,8 @@ def run_alone(place: Place, after: float = -1.0, disturbed: float = -1.0) -> End
         raise RuntimeError("processes without threads are needed")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.spark.killing"])
-    process = context.Process(target=brought_in, args=(place.sources, str(place.dataset)))
+    few = place.chance.choice(CHOICES)
+    process = context.Process(target=brought_in, args=(place.sources, str(place.dataset), few))
     process.start()
     begun = time.monotonic()
     killed = ""
@@ -167,8 +170,9 @@ def run_alone(place: Place, after: float = -1.0, disturbed: float = -1.0) -> End
     return Ended(process.exitcode, killed, time.monotonic() - begun, "")
 
 
-def brought_in(sources: str, dataset: str) -> None:
-    """Bring captures into a dataset, without Spark."""
+def brought_in(sources: str, dataset: str, few: int) -> None:
+    """Bring captures into a dataset, without Spark; `few` is `FEW_ROW_BYTES`."""
+    steps.FEW_ROW_BYTES = few  # type: ignore[misc]  # of this process alone
     dissect(None, [sources], dataset, tables=ALL, split_size=SPLIT_SIZE)
 
 

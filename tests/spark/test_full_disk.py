@@ -50,6 +50,7 @@ def test_an_executor_with_a_full_disk_is_tried_again(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=72)
+    monkeypatch.setattr("kdissect.spark.steps.FEW_ROW_BYTES", 0)
     for name in ("dissect_part", "publish"):
         once = full(getattr(tasks, name), tmp_path / name, is_always=False)
         monkeypatch.setattr(f"kdissect.spark.steps.{name}", once)

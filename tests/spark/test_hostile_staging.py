@@ -48,7 +48,8 @@ def test_a_swapped_file_of_the_staging_directory_runs_nothing(
 
     capture = str(CAPTURES / "sasl-4.3.1.pcapng")
     swapped = Swapped(kind, lambda path: path.write_bytes(content) and None)
-    step = "merge_tap" if kind == "*.boundary" else "publish"
+    monkeypatch.setattr(steps, "FEW_ROW_BYTES", 0)
+    step = "settle_tap" if kind == "*.boundary" else "publish"
     swapped.function = getattr(steps, step)  # type: ignore[attr-defined]
     monkeypatch.setattr(steps, step, swapped)
     outcome = dissect(None, [capture], tmp_path / "dataset", split_size=20_000)
@@ -68,10 +69,10 @@ def test_a_swapped_boundary_state_of_another_split_is_refused(
     def exchanged(task: Task, place: Any) -> Any:
         boundaries = sorted(Path(task.run_directory).glob("staging/*/*.boundary"))
         boundaries[0].write_bytes(boundaries[1].read_bytes())
-        return merge_tap(task, place)
+        return settle_tap(task, place)
 
-    merge_tap = steps.merge_tap
-    monkeypatch.setattr(steps, "merge_tap", exchanged)
+    settle_tap = steps.settle_tap
+    monkeypatch.setattr(steps, "settle_tap", exchanged)
     capture = str(CAPTURES / "sasl-4.3.1.pcapng")
     (failed,) = dissect(None, [capture], tmp_path / "dataset", split_size=20_000).failed
     assert "is of another one" in failed.message

@@ -72,6 +72,7 @@ def test_a_task_that_dies_is_done_again(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=22)
+    monkeypatch.setattr("kdissect.spark.steps.FEW_ROW_BYTES", 0)
     dissected, published = tasks.dissect_part, tasks.publish
     monkeypatch.setattr(
         "kdissect.spark.steps.dissect_part", dying_once(dissected, tmp_path / "one")
