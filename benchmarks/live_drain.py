@@ -13,10 +13,10 @@ from benchmarks.live_frames import Frames
 from benchmarks.live_measuring import captured, send
 from tools.namespaces import Cable
 
-BUFFER_MB = 1000  # of all workers
+BUFFER_MB = 2500  # of all workers
 FILLED = 0.7
 SLOT_EXTRA = 96  # bytes of the ring for a packet, beside it: header, address, alignment
-SAMPLE_SECONDS = 0.1  # so the time is up to this much too long
+SAMPLE_SECONDS = 0.05  # so the time is up to this much too long
 # Less than a worker that has packets, and more than adding up the workers' counters each second.
 IDLE_SHARE = 0.5
 LONGEST_SECONDS = 60.0
@@ -43,7 +43,7 @@ def drained(workers: int, path: str, cable: Cable, capture: Path, scratch: Path)
     fitting = packets_that_fit(capture)
     before, _ = cable.far.counts()
     with captured(capturer, cable.far, scratch) as one:
-        one.settle()  # workers import after their sockets are open
+        one.settle(LONGEST_SECONDS)  # workers import after their sockets are open, and map rings
         with one.paused():
             sent = send(cable.near, capture, AS_FAST_AS_IT_CAN, 0, packets=fitting)
             used = one.cpu_seconds()

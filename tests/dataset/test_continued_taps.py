@@ -16,6 +16,7 @@ from tests.dataset.passes import check_rows, late_text
 from tests.seeds import SEED
 from tests.spark.rotated import ALL, CAPTURES, dataset_rows, library_rows, packets_of
 
+pytestmark = pytest.mark.usefixtures("few_or_many_rows")
 GROUPS = "groups-4.3.1.pcapng"
 SASL = "sasl-4.3.1.pcapng"
 SECOND_NS = 1_000_000_000

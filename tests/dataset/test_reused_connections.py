@@ -27,6 +27,7 @@ SESSIONS = (
     "basics-2.8.2.pcapng",
     "tokens-4.3.1.pcapng",
 )
+pytestmark = pytest.mark.usefixtures("few_or_many_rows")
 NAMES = ("ring.pcap{}", "2026-11-2{}/07/ring.pcap")
 
 

@@ -1,4 +1,4 @@
-"""Which task publishes rows: drawn for each test, as all have few of them."""
+"""Which task publishes rows: drawn for each test of the law, as all tests have few of them."""
 
 import random
 
@@ -10,7 +10,7 @@ from tests.seeds import SEED
 CHOICES = (0, steps.FEW_ROW_BYTES)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def few_or_many_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tasks of their own publish rows, or the one that merges the splits of a tap."""
     drawn = random.Random(f"{SEED} {request.node.nodeid}").choice(CHOICES)

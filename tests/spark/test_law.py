@@ -11,7 +11,7 @@ from kdissect.spark.pipeline import dissect
 from tests.seeds import SEED
 from tests.spark.rotated import ALL, CAPTURES, contents_of, dataset_rows, library_rows, rotate
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_or_many_rows")]
 EVERY = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
 
 

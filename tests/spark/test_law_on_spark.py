@@ -23,7 +23,7 @@ from tests.spark.rotated import ALL, CAPTURES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_or_many_rows")]
 
 
 @pytest.fixture(scope="module")

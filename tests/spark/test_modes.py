@@ -33,6 +33,7 @@ def test_states_and_staging_of_a_dataset(
 ) -> None:
     from kdissect.spark import steps
 
+    monkeypatch.setattr(steps, "FEW_ROW_BYTES", 0)
     publish = steps.publish
     seen: dict[str, int] = {}
 

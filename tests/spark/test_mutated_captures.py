@@ -18,6 +18,7 @@ DRAWN = 8  # captures
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_or_many_rows")
 def test_mutated_captures_have_the_rows_of_the_library(
     spark: "SparkSession", tmp_path: Path
 ) -> None:

@@ -68,6 +68,23 @@ def test_small_captures_share_tasks(spark: "SparkSession", tmp_path: Path) -> No
     assert len(rows["connections"]) >= 40
 
 
+@pytest.mark.parametrize(("few", "jobs"), [(64 << 20, 3), (0, 4)])
+def test_few_rows_are_published_by_the_task_that_merges(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, jobs: int
+) -> None:
+    monkeypatch.setattr("kdissect.spark.steps.FEW_ROW_BYTES", few)
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=73)
+    context = spark.sparkContext
+    group = f"at most {few} bytes"
+    context.setJobGroup(group, "")
+    try:
+        dissect(spark, paths, tmp_path / "dataset", tables=ALL)
+        assert len(context.statusTracker().getJobIdsForGroup(group)) == jobs
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
+
+
 def test_a_task_that_dies_is_done_again(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,11 +11,12 @@ from deltalake import DeltaTable
 from pyarrow.parquet import ParquetFile
 
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.dataset.planning import sha256_of
+from kdissect.dataset.planning import SPARK_SPLIT_SIZE, sha256_of
 from kdissect.dataset.runs import Dataset
 from kdissect.dataset.tasks import Task, dissect_part
 from kdissect.errors import KdissectError
-from kdissect.spark.pipeline import dissect
+from kdissect.spark.pipeline import Inspecting, dissect, inspected_sizes
+from kdissect.spark.task_runners import shares
 from tests.capture.writers import make_pcap
 from tests.spark.rotated import (
     ALL,
@@ -29,6 +30,7 @@ from tests.spark.rotated import (
 
 DAY_NS = 86_400 * 10**9
 MANY = "cluster-3.9.1.pcapng"
+pytestmark = pytest.mark.usefixtures("few_or_many_rows")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,23 @@ def test_the_rows_are_those_of_the_library(capture: str, count: int, tmp_path: P
     assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
     assert (outcome.captures, outcome.broken) == (count, ())
     assert outcome.splits >= count
+
+
+def test_large_captures_share_tasks_to_be_inspected(tmp_path: Path) -> None:
+    def tasks_of(endings: list[str], size: int, full_hash: bool = False) -> list[int]:
+        paths = [str(tmp_path / f"ring.pcap{number}{end}") for number, end in enumerate(endings)]
+        for path in paths:
+            Path(path).touch()
+            os.truncate(path, size)  # without blocks on the disk
+        sizes = inspected_sizes(paths, Inspecting(SPARK_SPLIT_SIZE, full_hash))
+        return [len(task) for task in shares(len(paths), sizes)]
+
+    file_size = SPARK_SPLIT_SIZE + 1000
+    assert tasks_of([""] * 9, file_size) == [4, 4, 1]
+    assert tasks_of([""] * 3, 2 << 30) == [1] * 3
+    # All bytes of these are needed.
+    assert tasks_of(["", "", ".gz", ".zst", "", ""], file_size) == [2, 1, 1, 2]
+    assert tasks_of([""] * 4, file_size, full_hash=True) == [1] * 4
 
 
 def test_captures_that_come_later_are_put_behind_those_that_are_in(tmp_path: Path) -> None:
