@@ -16,9 +16,9 @@ from tools.namespaces import Cable
 BUFFER_MB = 2500  # of all workers
 FILLED = 0.7
 SLOT_EXTRA = 96  # bytes of the ring for a packet, beside it: header, address, alignment
-SAMPLE_SECONDS = 0.05  # so the time is up to this much too long
-# Less than a worker that has packets, and more than adding up the workers' counters each second.
-IDLE_SHARE = 0.5
+SAMPLE_SECONDS = 0.1  # so the time is up to this much too long
+# Less than a worker that has packets; more than writing what is left, and adding up counters.
+IDLE_SHARE = 0.8
 LONGEST_SECONDS = 60.0
 AS_FAST_AS_IT_CAN = 0.0
 

@@ -1,10 +1,20 @@
 """CPU time of processes and their descendants, of Linux's /proc."""
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Final
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
+PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+def adopt_orphans(is_on: bool = True) -> None:
+    """Let processes whose parent has ended be this one's: the JVM of a session of Spark is one.
+
+    They count as its descendants until this process ends, as nothing waits for them.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(is_on), 0, 0, 0)
 
 
 def tree(process: int) -> list[int]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pyarrow import parquet
 
-from benchmarks.processes import TICKS, machine_cpu_seconds, own_cpu_seconds
+from benchmarks.processes import TICKS, adopt_orphans, machine_cpu_seconds, own_cpu_seconds
 from benchmarks.workloads import ROOT
 
 # -P: the package that is meant, not the sources in this directory.
@@ -182,6 +182,7 @@ class Circumstances:
     """
 
     def __init__(self, kdissect: str) -> None:
+        adopt_orphans()
         self._facts = circumstances() | {"kdissect": kdissect}
         self._began, self._used = time.monotonic(), self._unrelated_seconds()
 
