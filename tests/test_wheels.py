@@ -247,6 +247,18 @@ def test_the_steps_of_the_container_are_scripts_that_a_shell_reads() -> None:
         subprocess.run([shell, "-n", script], check=True)
 
 
+def test_what_the_containerfile_copies_is_in_the_context_of_the_build() -> None:
+    """Of the context an engine leaves out what .dockerignore names: here all, with exceptions."""
+    first, *others = (ROOT / ".dockerignore").read_text().split()
+    assert first == "*"
+    kept = {Path(line[1:]) for line in others if line.startswith("!")}
+    steps = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Containerfile").read_text(), re.M)
+    copied = {Path(name) for step in steps for name in step.split()}
+    assert len(copied) >= 10
+    assert {one for one in copied if not kept & {one, *one.parents}} == set()
+    assert {one for one in copied if not (ROOT / one).exists()} == set()
+
+
 def test_an_image_that_is_larger_than_the_limit_is_not_built(tmp_path: Path) -> None:
     """The last step measures all files; a du that is found first simulates a large image."""
     steps = (ROOT / "Containerfile").read_text()
