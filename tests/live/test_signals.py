@@ -13,7 +13,8 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ SEARCHED = (
     "answers_everywhere", "tiny_segments", "losses", "mutated_captures",
 )  # fmt: skip
 PATIENCE_S = 120  # generous: it takes one second, plus the rest of one step
+GAP_S = 0.02  # between two signals: so that they are not one to the kernel
 PIPE_SIZE = 1 << 16
 PIPE_BUF = 4096  # written whole or not at all
 # Bytes that it has read when it is told to end: more than it reads at once, so it is at work.
@@ -211,10 +213,21 @@ def put_in(pipe: int, data: bytes, reached: threading.Event, is_over: threading.
     reached.set()
 
 
+@pytest.mark.slow
+def test_signals_to_a_process_and_to_its_group_are_one(tmp_path: Path) -> None:
+    """A container engine signals each process, and the command of the container passes it on."""
+    end_a_live_capture("api_versions", tmp_path, (signal.SIGTERM, signal.SIGTERM, signal.SIGINT))
+
+
 @pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHED)
 def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path) -> None:
+    end_a_live_capture(name, tmp_path, (signal.SIGTERM,))
+
+
+def end_a_live_capture(name: str, tmp_path: Path, numbers: Sequence[int]) -> None:
+    """The rows decoded until the signals are there."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "kdissect", "live", "-", "-o", str(out)]
     data = hostile_behind_an_exchange(name, 8 << 20)
@@ -227,7 +240,9 @@ def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path)
         writer.start()
         try:
             assert reached.wait(PATIENCE_S)
-            live.send_signal(signal.SIGTERM)
+            for number in numbers:
+                live.send_signal(number)
+                time.sleep(GAP_S)
             _, said = live.communicate(timeout=PATIENCE_S)
         finally:
             live.kill()
@@ -235,7 +250,6 @@ def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path)
             is_over.set()
             writer.join(PATIENCE_S)
     assert live.returncode == 0, said
-    # The rows decoded until then are there.
     rows = dataset(sorted(out.rglob("exchanges.parquet"))).to_table().to_pylist()
     honest = [row for row in rows if row["client_id"] == "honest"]
     assert [(row["api"], row["outcome"]) for row in honest] == [("ApiVersions", "answered")]

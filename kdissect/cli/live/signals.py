@@ -1,15 +1,19 @@
 """Signal handling during live capture.
 
-SIGINT, SIGTERM   finish; the second: end at once, without the rows since the last flush
+SIGINT, SIGTERM   finish; the second, a second later or more: end at once, without the rows since
+                  the last flush
 SIGHUP            rotate, and reopen sources and key logs
 """
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Protocol
+
+from kdissect.cli.repeating import ONE_SIGNAL_SECONDS
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 KILLED: Final = 128  # base of a shell's exit code for a killed program; the signal is added
@@ -36,17 +40,22 @@ class Asked:
 def signals(watcher: Stoppable, kill: Callable[[], None] | None = None) -> Iterator[Asked]:
     """Deliver signals to `watcher`, which polls ten times a second, inside this context.
 
-    `kill` is called before this process ends at once.
+    `kill` is called before this process ends at once. Signals to a process and to its group, as
+    `timeout` and container engines send them, count as one.
     """
     asked = Asked()
+    first = 0.0
 
     def stop(number: int, _: FrameType | None) -> None:
-        if asked.to_stop:
+        nonlocal first
+        if not asked.to_stop:
+            asked.to_stop = True
+            first = time.monotonic()
+            watcher.stop()
+        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
             if kill is not None:
                 kill()
             os._exit(KILLED + number)
-        asked.to_stop = True
-        watcher.stop()
 
     def reopen(_: int, __: FrameType | None) -> None:
         watcher.reopen()
