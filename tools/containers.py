@@ -2,29 +2,32 @@
 
     python -m tools.containers [--engine podman] [--image localhost/kdissect:0.1.0]
 
-As root. User, capabilities, limits, commands and volumes are those of the manifests; the engine is
-in the place of Kubernetes, so what Kubernetes does itself (native sidecars, scheduling) is not
-tried. Containers and volumes are removed at the end. Prints a line for each check that holds, and
-ends with an error at the first that does not.
+As root. User, capabilities, limits, commands and volumes are those of the manifests; the engine
+replaces Kubernetes, so what Kubernetes itself does (native sidecars, scheduling) is not tested.
+Containers and volumes are removed at the end. Prints a line for each check that passes, and exits
+with an error at the first that fails.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml  # type: ignore[import-untyped]  # no stubs among the tools
+import yaml
 
 ROOT: Final = Path(__file__).parents[1]
 MANIFESTS: Final = ROOT / "deploy" / "kubernetes"
 PYTHON: Final = "/opt/kdissect/bin/python3"
 TABLES: Final = "/var/lib/kdissect"
 PATIENCE_S: Final = 60.0
-MESSAGE: Final = "kdissect-try"  # begins the names of containers and volumes
+PREFIX: Final = "kdissect-check-"  # of the names of containers and volumes
+LOOK_S: Final = 0.5  # an engine has no event to wait for
+REPORTED: Final = re.compile(r"(\d+) packets of \S+, 0 dropped: (\d+) exchanges")
 # ApiVersions of version 0, asked and answered, over the loopback of the container's network, on a
 # new connection each second. Its argument is the one that broker-of-node.yaml looks for.
 BROKER: Final = """
@@ -38,7 +41,7 @@ for number in itertools.count():
     broker.recv(100)
     broker.sendall(struct.pack(">iihihhh", 16, number, 0, 1, 18, 0, 3))
     client.recv(100)
-    time.sleep(0.005)
+    time.sleep(0.005)  # 200 a second
 """
 
 
@@ -63,25 +66,26 @@ class Engine(NamedTuple):
         entry = ["--entrypoint", words[0]]
         return self("run", "--rm", *options, *entry, self.image, *words[1:], fails=fails)
 
-    def start(self, name: str, *options: str, words: list[str]) -> None:
-        """Start a container that stays."""
+    @contextmanager
+    def started(self, role: str, *options: str, words: list[str]) -> Iterator[str]:
+        """The name of a container that runs; it is removed afterwards."""
+        name = PREFIX + role
         entry = ["--entrypoint", words[0]]
         self("run", "-d", "--name", name, *options, *entry, self.image, *words[1:])
-
-    @contextmanager
-    def broker(self, network: str) -> Iterator[str]:
-        """The name of a container with a broker and its client in a network."""
-        name = f"{MESSAGE}-broker"
-        self.start(name, "--network", network, words=[PYTHON, "-c", BROKER, "kafka.Kafka"])
         try:
             yield name
         finally:
             self("rm", "-f", name)
 
+    def broker(self, network: str) -> AbstractContextManager[str]:
+        """A container with a broker and its client in a network."""
+        words = [PYTHON, "-c", BROKER, "kafka.Kafka"]
+        return self.started("broker", "--network", network, words=words)
+
     @contextmanager
     def volume(self) -> Iterator[str]:
         """The name of a volume."""
-        name = f"{MESSAGE}-tables"
+        name = f"{PREFIX}tables"
         self("volume", "create", name)
         try:
             yield name
@@ -141,7 +145,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
     while not is_so():
         if time.monotonic() > end:
             sys.exit(f"not within {PATIENCE_S:.0f} s: {what}")
-        time.sleep(0.5)
+        time.sleep(LOOK_S)
 
 
 def captured(engine: Engine, name: str) -> None:
@@ -154,15 +158,29 @@ def captured(engine: Engine, name: str) -> None:
     wait_until(has_rows, f"rows of {name}")
 
 
-def ended(engine: Engine, name: str) -> str:
-    """What a container has said, when it was stopped and has ended as it should."""
+def stopped(engine: Engine, name: str) -> int:
+    """Stop a capturing container; return the exchanges that it reports, with no packet dropped."""
     engine("stop", "-t", "30", name)
     said = engine("logs", name)
     code = engine("inspect", "--format", "{{.State.ExitCode}}", name).strip()
     if code != "0":
         sys.exit(f"{name} ended with {code}: {said}")
-    engine("rm", name)
-    return said
+    return reported(said)
+
+
+def reported(said: str) -> int:
+    """The exchanges that a capture reports at its end; SystemExit if none, or packets dropped."""
+    found = REPORTED.findall(said)
+    if not found or not int(found[-1][1]):
+        sys.exit(f"no exchanges: {said}")
+    return int(found[-1][1])
+
+
+def agreed(rows: int, exchanges: int) -> str:
+    """Both numbers, which have to be the same."""
+    if rows != exchanges:
+        sys.exit(f"{rows} rows, {exchanges} exchanges were reported")
+    return f"{rows} exchanges, all in the tables"
 
 
 def files(engine: Engine) -> str:
@@ -189,9 +207,7 @@ def ephemeral(engine: Engine) -> str:
     words = [*words_of(container)[:-1], "4s"]
     with engine.broker("none") as broker:
         said = engine.run(*rights(container), f"--network=container:{broker}", words=words)
-    if "0 dropped: 0 exchanges" in said or "exchanges on" not in said:
-        sys.exit(said)
-    return said.splitlines()[-1]
+    return f"{reported(said)} exchanges"
 
 
 def sidecar(engine: Engine) -> str:
@@ -199,48 +215,46 @@ def sidecar(engine: Engine) -> str:
     spec = spec_of("sidecar.yaml")
     (container,) = spec["initContainers"]
     owner = f"65532:{spec['securityContext']['fsGroup']}"
-    name = f"{MESSAGE}-sidecar"
     with engine.volume() as volume, engine.broker("none") as broker:
         engine.run("--user=0", f"-v={volume}:{TABLES}", words=["/bin/chown", owner, TABLES])
-        where = f"--network=container:{broker}"
-        engine.start(name, *rights(container, volume), where, words=words_of(container))
-        captured(engine, name)
-        said = ended(engine, name)
-        return f"{rows_in(engine, volume)} rows; {said.splitlines()[0]}"
+        options = (*rights(container, volume), f"--network=container:{broker}")
+        with engine.started("sidecar", *options, words=words_of(container)) as name:
+            captured(engine, name)
+            exchanges = stopped(engine, name)
+        return agreed(rows_in(engine, volume), exchanges)
 
 
 def daemon_set(engine: Engine) -> str:
     """daemonset.yaml: its init container, then itself, killed once and started again."""
     spec = spec_of("daemonset.yaml")
     (directory,), (container,) = spec["initContainers"], spec["containers"]
-    name = f"{MESSAGE}-node"
     words = words_of(container, interface="lo")
     with engine.volume() as volume, engine.broker("host"):
         engine.run(*rights(directory, volume), words=words_of(directory))
-        engine.start(name, *rights(container, volume), "--network=host", words=words)
-        captured(engine, name)
-        engine("kill", "--signal=KILL", name)
-        engine("start", name)
-        wait_until(lambda: "is taken up" in engine("logs", name), "recovery")
-        before = rows_in(engine, volume)
-        captured(engine, name)
-        ended(engine, name)
-        after = rows_in(engine, volume)
-        if not 0 < before < after:
-            sys.exit(f"{before} rows, then {after}")
-        return f"{before} rows of the one that was killed, {after} in all"
+        options = (*rights(container, volume), "--network=host")
+        with engine.started("node", *options, words=words) as name:
+            captured(engine, name)
+            engine("kill", "--signal=KILL", name)
+            engine("start", name)
+            wait_until(lambda: "is taken up" in engine("logs", name), "recovery")
+            recovered = rows_in(engine, volume)
+            captured(engine, name)
+            exchanges = stopped(engine, name)
+        if not recovered:
+            sys.exit("nothing of the one that was killed was recovered")
+        both = agreed(rows_in(engine, volume), recovered + exchanges)
+        return f"{both}, {recovered} of them recovered after SIGKILL"
 
 
 def broker_of_node(engine: Engine) -> str:
     """broker-of-node.yaml: root for a moment, in the network of another container's process."""
     (container,) = spec_of("broker-of-node.yaml")["containers"]
-    name = f"{MESSAGE}-broker-of-node"
-    options = ("--pid=host", "--network=none")
     with engine.volume() as volume, engine.broker("none"):
-        engine.start(name, *rights(container, volume), *options, words=words_of(container))
-        captured(engine, name)
-        said = ended(engine, name)
-        return f"{rows_in(engine, volume)} rows; {said.splitlines()[-2]}"
+        options = (*rights(container, volume), "--pid=host", "--network=none")
+        with engine.started("broker-of-node", *options, words=words_of(container)) as name:
+            captured(engine, name)
+            exchanges = stopped(engine, name)
+        return agreed(rows_in(engine, volume), exchanges)
 
 
 CHECKS: Final = (files, refused, ephemeral, sidecar, daemon_set, broker_of_node)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
+from kdissect.cli.ending import first_or_second
 from kdissect.cli.program import report
 from kdissect.errors import KdissectError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
 
 
 def end_as_usual(*_: object) -> NoReturn:
@@ -23,27 +23,15 @@ def end_as_usual(*_: object) -> NoReturn:
 def until_signal(
     second: Callable[[], NoReturn] = end_as_usual,
 ) -> Iterator[threading.Event]:
-    """An event that SIGINT or SIGTERM sets; `second` is called for a second one.
-
-    Signals to a process and to its group, as `timeout` sends them, count as one.
-    """
+    """An event that SIGINT or SIGTERM sets; `second` is called for a second one."""
     stopped = threading.Event()
-    first = 0.0
-
-    def stop(*_: object) -> None:
-        nonlocal first
-        if not stopped.is_set():
-            first = time.monotonic()
-            stopped.set()
-        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
-            second()
-
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    handler = first_or_second(lambda _: stopped.set(), lambda _: second())
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield stopped
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def repeat(act: Callable[[], object], every_ns: int, stopped: threading.Event) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from kdissect.capture.rotation import COMPRESSION
 from kdissect.dataset.entries import (
     NO_DATE,
     BrokenEntry,
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 # Captures up to this size in all are inspected by one task: it only looks at the headers of their
 # records, 6 GB/s of large packets.
 INSPECTED_BYTES: Final = 1200 << 20
-# Endings of captures of which all bytes are needed. Another name costs time, but nothing else.
-COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz", ".bz2"})
 # Options that do not affect rows.
 PASSING: Final = ("progress", "jobs", "batch_rows")
 
@@ -218,10 +217,13 @@ def nearest(runner: Runner, paths: Sequence[str]) -> Runner:
 
 
 def inspected_sizes(paths: Sequence[str], how: Inspecting) -> list[int]:
-    """Bytes that take as long to dissect as these captures to inspect, see `shares`."""
+    """Bytes that take as long to dissect as these captures to inspect, see `shares`.
+
+    A compressed capture with another name takes longer than this says.
+    """
     return [
         seen(path)[0]
-        if how.full_hash or is_uri(path) or Path(path).suffix in COMPRESSED
+        if how.full_hash or is_uri(path) or COMPRESSION.search(path)
         else seen(path)[0] * TASK_BYTES // INSPECTED_BYTES
         for path in paths
     ]

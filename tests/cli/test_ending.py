@@ -79,6 +79,10 @@ def test_a_signal_leaves_nothing_behind(number: int, words: list[str], tmp_path:
         assert awaited(lambda: is_at_work(mark, temporary))
         time.sleep(random.Random(f"{SEED} {number} {words}").random())
         process.send_signal(number)
+        if number != signal.SIGINT:
+            # Again, as to its group by `timeout`. Python itself handles SIGINT.
+            time.sleep(random.Random(f"{SEED} {words} {number}").random() / 10)
+            process.send_signal(number)
         assert process.wait(30) == 128 + number
     assert awaited(lambda: not processes_of(mark), 5)
     assert [str(one) for one in temporary.rglob("*")] == []

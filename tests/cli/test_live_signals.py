@@ -48,7 +48,7 @@ with signals(Stuck()):
     os.kill(os.getpid(), signal.{number})
     while True:
         print(time.monotonic() - began, flush=True)
-        time.sleep(0.05)
+        time.sleep(0.05)  # those of the first second are one with the first
         os.kill(os.getpid(), signal.{number})
 """
     done = subprocess.run(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 from kdissect.dataset.entries import TapEntry
 from kdissect.spark import steps
@@ -172,8 +173,8 @@ def run_alone(place: Place, after: float = -1.0, disturbed: float = -1.0) -> End
 
 def brought_in(sources: str, dataset: str, few: int) -> None:
     """Bring captures into a dataset, without Spark; `few` is `FEW_ROW_BYTES`."""
-    steps.FEW_ROW_BYTES = few  # type: ignore[misc]  # of this process alone
-    dissect(None, [sources], dataset, tables=ALL, split_size=SPLIT_SIZE)
+    with mock.patch.object(steps, "FEW_ROW_BYTES", few):
+        dissect(None, [sources], dataset, tables=ALL, split_size=SPLIT_SIZE)
 
 
 def run(

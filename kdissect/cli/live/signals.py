@@ -7,16 +7,14 @@ SIGHUP            rotate, and reopen sources and key logs
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Protocol
 
-from kdissect.cli.repeating import ONE_SIGNAL_SECONDS
+from kdissect.cli.ending import KILLED, first_or_second
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-KILLED: Final = 128  # base of a shell's exit code for a killed program; the signal is added
 
 
 class Stoppable(Protocol):
@@ -40,30 +38,27 @@ class Asked:
 def signals(watcher: Stoppable, kill: Callable[[], None] | None = None) -> Iterator[Asked]:
     """Deliver signals to `watcher`, which polls ten times a second, inside this context.
 
-    `kill` is called before this process ends at once. Signals to a process and to its group, as
-    `timeout` and container engines send them, count as one.
+    `kill` is called before this process ends at once.
     """
     asked = Asked()
-    first = 0.0
 
-    def stop(number: int, _: FrameType | None) -> None:
-        nonlocal first
-        if not asked.to_stop:
-            asked.to_stop = True
-            first = time.monotonic()
-            watcher.stop()
-        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
-            if kill is not None:
-                kill()
-            os._exit(KILLED + number)
+    def stop(_: int) -> None:
+        asked.to_stop = True
+        watcher.stop()
+
+    def end(number: int) -> None:
+        if kill is not None:
+            kill()
+        os._exit(KILLED + number)
 
     def reopen(_: int, __: FrameType | None) -> None:
         watcher.reopen()
 
-    before = {number: signal.signal(number, stop) for number in STOPPING}
+    handler = first_or_second(stop, end)
+    before = {number: signal.signal(number, handler) for number in STOPPING}
     before[signal.SIGHUP] = signal.signal(signal.SIGHUP, reopen)
     try:
         yield asked
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
