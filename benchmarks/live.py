@@ -4,13 +4,15 @@
                               [--scratch DIR] [--seconds 5] [--rounds 12] [--minutes 30]
                               [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
                               [--megabytes 50] [--workers 1,2,4] [--cores 1-4] [--keep no]
+                              [--networks loopback,veth,mirror]
 
 Needs root: sender and capturer are in network namespaces of their own, joined by a veth pair. The
 sender is bound to core 0, where the kernel's part of receiving is done too; capturers to core 1.
 
 - rates: twice as many packets a second until some are lost, then in between; for each capturer.
   About 8 minutes.
-- broker: a real broker and its clients on core 0, with and without capturing. About 8 minutes.
+- broker: a real broker and its clients on core 0, with and without capturing, over each of the
+  networks. About 6 minutes for each, with 12 rounds.
 - workers: the same as rates, for kdissect live with each number of `--workers`, bound to `--cores`,
   by default as many as it has workers, from core 1 on. About 3 minutes for each number.
 - drain: how fast full buffers are read by each number of `--workers`, on as many cores, from core 0
@@ -182,6 +184,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
     parser.add_argument("--connections", type=int, default=8, help="at a time")
     parser.add_argument("--rounds", type=int, default=12, help="of broker, overhead and drain")
+    parser.add_argument("--networks", default=",".join(live_broker.NETWORKS), help="of broker")
     parser.add_argument("--workers", default="1,2", help="numbers of them")
     parser.add_argument("--cores", default="", help="of the section workers, as of taskset")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
@@ -200,7 +203,7 @@ def needed(options: argparse.Namespace, asked: list[str]) -> list[str]:
 
 
 def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """Count the exchanges in one output."""
+    """Results of a section."""
     if name == "rates":
         return rates(options)
     if name == "workers":
@@ -212,7 +215,11 @@ def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
     if name == "broker":
         known = capturers(options.compiled)
         chosen = [known[one] for one in BESIDE_BROKER if one in options.capturers.split(",")]
-        return live_broker.measured(chosen, options.rounds, options.scratch)
+        return {
+            network: live_broker.measured(network, chosen, options.rounds, options.scratch)
+            for network in live_broker.NETWORKS
+            if network in options.networks.split(",")
+        }
     capture = capture_of(options, "small")
     return live_memory.measured(
         options.compiled, capture, options.rate, options.minutes, options.scratch

@@ -1,9 +1,14 @@
 """A broker's own throughput without capturing, with kdissect live, and with tcpdump -w.
 
 A real broker, a producer and a consumer (Kafka's own performance tools) are bound to the first
-core, in a namespace of their own, on its loopback; capturers to the last. Producer and consumer run
-all the time, as fast as the core lets them; meanwhile the ways take turns, in another order each
-round. What goes over the loopback in a window of some seconds is the throughput.
+core; capturers to the last. Producer and consumer run all the time, as fast as the core lets them;
+meanwhile the ways take turns, in another order each round. What goes over their network in a window
+of some seconds is the throughput. That network is one of
+
+- loopback: all of them are in one namespace, and its loopback is captured
+- veth: the clients are in another namespace; the broker's end of the veth pair is captured
+- mirror: as before, but a copy of all its packets is captured, in a third namespace (as at a switch's
+  mirrored port); without capturing, the copies are made, too
 
 The broker's log is in memory, the last GB of it: on a disk, what it writes decides as much as who
 captures. What capturers write goes to the disk.
@@ -16,11 +21,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.live_capturers import Capturer
+from benchmarks.live_capturers import LAST_CORE, Capturer
 from benchmarks.live_measuring import FIRST_CORE, captured
-from tools.namespaces import Inside, Side, alone
+from tools.namespaces import Inside, Side, alone, cabled, mirrored
 from tools.record import installs
 from tools.record.cluster import Cluster, ClusterSettings
 from tools.record.configuration import KRAFT, Layout
@@ -43,13 +48,27 @@ PROPERTIES = SMALL_SINGLE_BROKER | {
 }
 TOOLS = "org.apache.kafka.tools"
 WITHOUT = "without"
+NETWORKS = ("loopback", "veth", "mirror")
+
+
+class Places(NamedTuple):
+    """Where the broker and its clients are, and what is captured."""
+
+    broker: Side
+    clients: Side
+    captured: Side
+
+    def received(self) -> int:
+        """Bytes that came to the broker and to the clients."""
+        return sum(side.counts()[1] for side in {self.broker, self.clients})
 
 
 class Bench:
     """A broker, and the tools that load it."""
 
-    def __init__(self, side: Side, directory: Path) -> None:
-        self.side = side
+    def __init__(self, places: Places, directory: Path) -> None:
+        side = places.broker
+        self.places = places
         self.directory = directory
         self.jars = f"{installs.broker_jars(NEWEST)}/*:{installs.tools_jars(NEWEST)}/*"
         layout = Layout(network=Inside(side.address, (side.namespace,)))
@@ -76,10 +95,10 @@ class Bench:
         )  # fmt: skip
 
     def rate(self, seconds: float) -> float:
-        """MB a second over the loopback."""
-        before, started = self.side.counts()[1], time.perf_counter()
+        """MB a second over the network."""
+        before, started = self.places.received(), time.perf_counter()
         time.sleep(seconds)
-        size, passed = self.side.counts()[1] - before, time.perf_counter() - started
+        size, passed = self.places.received() - before, time.perf_counter() - started
         for client in self.clients:
             if client.poll() is not None:
                 said = (self.directory / "clients.log").read_text(errors="replace")[-2000:]
@@ -96,7 +115,7 @@ class Bench:
         java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", self.jars]
         with (self.directory / "clients.log").open("ab") as log:
             self.clients.append(
-                subprocess.Popen([*self.side.enter, *java, *command], stdout=log, stderr=log)
+                subprocess.Popen([*self.places.clients.enter, *java, *command], stdout=log, stderr=log)
             )
 
 
@@ -112,10 +131,28 @@ def on_first_core() -> Iterator[None]:
 
 
 @contextmanager
-def bench(warm_up_s: float) -> Iterator[Bench]:
+def places_of(network: str) -> Iterator[Places]:
+    """Namespaces with one of the networks."""
+    if network == "loopback":
+        with alone() as side:
+            yield Places(side, side, side)
+        return
+    with cabled("10.92.0.1", "10.92.0.2") as cable:
+        if network == "veth":
+            yield Places(cable.far, cable.near, cable.far)
+            return
+        with mirrored(cable.far, int(LAST_CORE)) as port:
+            yield Places(cable.far, cable.near, port)
+
+
+@contextmanager
+def bench(network: str, warm_up_s: float) -> Iterator[Bench]:
     """A broker under load, warm."""
-    with alone() as side, tempfile.TemporaryDirectory(dir=MEMORY) as directory:
-        one = Bench(side, Path(directory))
+    with (
+        places_of(network) as places,
+        tempfile.TemporaryDirectory(dir=MEMORY) as directory,
+    ):
+        one = Bench(places, Path(directory))
         try:
             with on_first_core():
                 one.begin()
@@ -126,6 +163,7 @@ def bench(warm_up_s: float) -> Iterator[Bench]:
 
 
 def measured(
+    network: str,
     chosen: list[Capturer],
     rounds: int,
     scratch: Path | None,
@@ -137,14 +175,14 @@ def measured(
     found: dict[str, dict[str, list[float]]] = {
         name: {"rate": [], "cpu_share": []} for name in ways
     }
-    with bench(warm_up_s) as one:
+    with bench(network, warm_up_s) as one:
         for number in range(rounds):
             names = list(ways)
             for name in names[number % len(names) :] + names[: number % len(names)]:
                 figures = loaded(one, ways[name], scratch, window_s)
                 for what, value in figures.items():
                     found[name][what].append(value)
-                print(f"{time.strftime('%H:%M:%S')} {name:9} {figures}", flush=True)
+                print(f"{time.strftime('%H:%M:%S')} {network} {name:9} {figures}", flush=True)
     return {"rounds": rounds, "ways": found}
 
 
@@ -152,7 +190,7 @@ def loaded(
     one: Bench, capturer: Capturer | None, scratch: Path | None, window_s: float
 ) -> dict[str, float]:
     """One window, perhaps captured: MB a second, and the share of a core that capturing takes."""
-    capturing = nullcontext() if capturer is None else captured(capturer, one.side, scratch)
+    capturing = nullcontext() if capturer is None else captured(capturer, one.places.captured, scratch)
     with capturing as capture:
         time.sleep(SETTLE_S)
         used = 0.0 if capture is None else capture.cpu_seconds()

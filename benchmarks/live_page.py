@@ -106,14 +106,15 @@ def broker(kept: Kept) -> list[str]:
     """Throughput of the broker with and without capture."""
     found = kept.get("broker", {}).get("found", {})
     lines = [
-        "| | over the loopback, MB/s | of all rounds | round by round | from, to "
-        "| CPU of capturing | under 3 % |",
-        f"|{'---|' * 7}",
+        "| network | | MB/s | of all rounds | round by round | from, to | CPU of capturing "
+        "| under 3 % |",
+        f"|{'---|' * 8}",
     ]
-    ways = found.get("ways", {})
-    for name in (one for one in (WITHOUT, *NAMES) if one in ways):
-        cells = beside(ways[WITHOUT]["rate"], name, ways[name])
-        lines.append(f"| {NAMES.get(name, name)} | {' | '.join(cells)} |")
+    for network, measured in found.items():
+        ways = measured["ways"]
+        for name in (one for one in (WITHOUT, *NAMES) if one in ways):
+            cells = [NAMES.get(name, name), *beside(ways[WITHOUT]["rate"], name, ways[name])]
+            lines.append(f"| {network if name == WITHOUT else ''} | {' | '.join(cells)} |")
     return [*lines, "", *spark_page.measured(kept.get("broker", {}))]
 
 

@@ -83,6 +83,33 @@ def cabled(near: str = "", far: str = "") -> Iterator[Cable]:
 
 
 @contextmanager
+def mirrored(side: Side, core: int) -> Iterator[Side]:
+    """A port in a namespace of its own, to which all packets of an interface are copied.
+
+    As behind a switch's mirrored port (SPAN), receiving there is the work of another processor.
+    """
+    name = f"kdissect-{os.getpid()}-mirror"
+    mirror, port = Side(side.namespace, "mirror0"), Side(name, "port0")
+    cable = Cable(mirror, port)
+    try:
+        make(name)
+        cable.plug()
+        tc = [*side.enter, "tc"]
+        run([*tc, "qdisc", "add", "dev", side.interface, "clsact"])
+        for direction in ("ingress", "egress"):
+            run([
+                *tc, "filter", "add", "dev", side.interface, direction, "protocol", "all",
+                "u32", "match", "u32", "0", "0",
+                "action", "mirred", "egress", "mirror", "dev", mirror.interface,
+            ])  # fmt: skip
+        cpus = f"/sys/class/net/{port.interface}/queues/rx-0/rps_cpus"
+        run([*port.enter, "sh", "-c", f"echo {1 << core:x} > {cpus}"])
+        yield port
+    finally:
+        remove(name)
+
+
+@contextmanager
 def alone() -> Iterator[Side]:
     """A namespace with nothing but its own loopback."""
     name = f"kdissect-{os.getpid()}-alone"

@@ -4,6 +4,7 @@ They are separate programs (`worker`) and not forks: a fork of a process with th
 Arrow and numpy, may deadlock. They import their modules while this process does the same.
 """
 
+import atexit
 import os
 import pickle
 import select
@@ -29,7 +30,8 @@ PROGRAM: Final = (
 class WorkerPool:
     """`size` processes, each of which takes values and returns others; a context manager.
 
-    They end when this process does. Values are pickled. Raises KdissectError when one was killed.
+    They end when this process does, even busy ones when it exits. Values are pickled. Raises
+    KdissectError when one was killed.
     """
 
     def __init__(self, size: int) -> None:
@@ -46,6 +48,8 @@ class WorkerPool:
             )
             for _ in range(size)
         ]
+        # An exception's traceback may still refer to the run, whose `with` has not ended then.
+        atexit.register(self.close)
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -80,6 +84,7 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all workers, even busy ones."""
+        atexit.unregister(self.close)
         for worker in self.workers:
             worker.kill()
         for worker in self.workers:

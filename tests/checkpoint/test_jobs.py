@@ -422,3 +422,17 @@ def test_splits_are_large_at_first_and_of_so_many_packets_at_most() -> None:
     assert max(split_sizes(10 << 30, 60_000, 2)) == run_choice.LARGEST_SPLIT
     assert sum(split_sizes(10_000_000_001, small, 16)) == 10_000_000_001
     assert sum(split_sizes(400_000_001, small, 3)) == 400_000_001
+
+
+def test_a_busy_worker_ends_with_a_process_that_exits_in_the_middle_of_a_run():
+    script = """
+from kdissect.checkpoint import worker_pool
+worker_pool.PROGRAM = "import time; time.sleep(60)  # {path}"
+pool = worker_pool.WorkerPool(1)  # as if an exception's traceback still referred to it
+print(pool.workers[0].pid)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
