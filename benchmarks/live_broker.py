@@ -7,8 +7,8 @@ of some seconds is the throughput. That network is one of
 
 - loopback: all of them are in one namespace, and its loopback is captured
 - veth: the clients are in another namespace; the broker's end of the veth pair is captured
-- mirror: as before, but a copy of all its packets is captured, in a third namespace (as at a switch's
-  mirrored port); without capturing, the copies are made, too
+- mirror: as before, but a copy of all its packets is captured, in a third namespace, as behind a
+  switch's mirrored port; they are copied without capturing, too
 
 The broker's log is in memory, the last GB of it: on a disk, what it writes decides as much as who
 captures. What capturers write goes to the disk.
@@ -114,9 +114,8 @@ class Bench:
     def _start(self, *command: str) -> None:
         java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", self.jars]
         with (self.directory / "clients.log").open("ab") as log:
-            self.clients.append(
-                subprocess.Popen([*self.places.clients.enter, *java, *command], stdout=log, stderr=log)
-            )
+            command = (*self.places.clients.enter, *java, *command)
+            self.clients.append(subprocess.Popen(command, stdout=log, stderr=log))
 
 
 @contextmanager
@@ -190,8 +189,8 @@ def loaded(
     one: Bench, capturer: Capturer | None, scratch: Path | None, window_s: float
 ) -> dict[str, float]:
     """One window, perhaps captured: MB a second, and the share of a core that capturing takes."""
-    capturing = nullcontext() if capturer is None else captured(capturer, one.places.captured, scratch)
-    with capturing as capture:
+    side = one.places.captured
+    with nullcontext() if capturer is None else captured(capturer, side, scratch) as capture:
         time.sleep(SETTLE_S)
         used = 0.0 if capture is None else capture.cpu_seconds()
         rate = one.rate(window_s)

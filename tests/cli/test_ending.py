@@ -48,9 +48,9 @@ def processes_of(group: str) -> dict[int, str]:
 
 def is_at_work(mark: str, temporary: Path) -> bool:
     """Whether a worker runs, and there are temporary files."""
-    commands = processes_of(mark).values()
-    # The command that starts it has the program to begin with, too, but not at its beginning.
-    return any("\0-c\0import gc, sys" in one for one in commands) and any(temporary.glob("kdissect*"))
+    # The command that starts workers contains their program, too, but does not begin with it.
+    has_worker = any("\0-c\0import gc, sys" in one for one in processes_of(mark).values())
+    return has_worker and any(temporary.glob("kdissect*"))
 
 
 def awaited(condition: object, seconds: float = 30) -> bool:

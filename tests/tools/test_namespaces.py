@@ -5,13 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import dpkt
 import pytest
 
-from tools.namespaces import Side, cabled, mirrored
+from tools.namespaces import Cable, Side, cabled, mirrored
 
 SERVER = """
 import socket
@@ -46,6 +46,16 @@ def tcpdump(side: Side, path: Path) -> Iterator[None]:
             process.terminate()
 
 
+def talk(cable: Cable) -> None:
+    """A conversation over TCP."""
+    command = [*cable.far.enter, sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"listens\n"
+        client = [*cable.near.enter, sys.executable, "-c", CLIENT]
+        subprocess.run(client, check=True, timeout=30)
+
+
 def packets_in(path: Path) -> list[bytes]:
     with path.open("rb") as file:
         return sorted(content for _, content in dpkt.pcap.Reader(file))
@@ -55,18 +65,14 @@ def packets_in(path: Path) -> list[bytes]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make network namespaces")
 def test_a_mirrored_port_carries_what_the_interface_does(tmp_path: Path) -> None:
     files = [tmp_path / "interface.pcap", tmp_path / "port.pcap"]
-    with cabled("10.92.0.1", "10.92.0.2") as cable, mirrored(cable.far, 0) as port:
-        with ExitStack() as captures:
-            for side, file in zip((cable.far, port), files, strict=True):
-                captures.enter_context(tcpdump(side, file))
-            with subprocess.Popen(
-                [*cable.far.enter, sys.executable, "-c", SERVER], stdout=subprocess.PIPE
-            ) as server:
-                assert server.stdout is not None
-                assert server.stdout.readline() == b"listens\n"
-                client = [*cable.near.enter, sys.executable, "-c", CLIENT]
-                subprocess.run(client, check=True, timeout=30)
-            time.sleep(1.5)  # tcpdump keeps packets for a second that do not fill a block
+    with (
+        cabled("10.92.0.1", "10.92.0.2") as cable,
+        mirrored(cable.far, 0) as port,
+        tcpdump(cable.far, files[0]),
+        tcpdump(port, files[1]),
+    ):
+        talk(cable)
+        time.sleep(1.5)  # tcpdump keeps packets for a second that do not fill a block
     at_interface, at_port = (packets_in(file) for file in files)
     ways = [bytes(dpkt.ethernet.Ethernet(one).ip.src)[-1] for one in at_interface]
     assert min(ways.count(1), ways.count(2)) > 5
