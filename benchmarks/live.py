@@ -2,9 +2,9 @@
 
     python -m benchmarks.live [--sections rates,workers,...] [--compiled DIR] [--directory DIR]
                               [--scratch DIR] [--seconds 5] [--rounds 12] [--minutes 30]
-                              [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
-                              [--megabytes 50] [--workers 1,2,4] [--cores 1-4] [--keep no]
-                              [--networks loopback,veth,mirror]
+                              [--workloads small,bulk] [--megabytes 50] [--workers 1,2,4]
+                              [--cores 1-4] [--capturers tcpdump,ring,scapy,tshark,snaplen]
+                              [--networks loopback,veth,mirror] [--keep no]
 
 Needs root: sender and capturer are in network namespaces of their own, joined by a veth pair. The
 sender is bound to core 0, where the kernel's part of receiving is done too; capturers to core 1.
@@ -12,7 +12,7 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 - rates: twice as many packets a second until some are lost, then in between; for each capturer.
   About 8 minutes.
 - broker: a real broker and its clients on core 0, with and without capturing, over each of the
-  networks. About 6 minutes for each, with 12 rounds.
+  networks. About 6 minutes for each, with 12 rounds. The capturer snaplen is only for this.
 - workers: the same as rates, for kdissect live with each number of `--workers`, bound to `--cores`,
   by default as many as it has workers, from core 1 on. About 3 minutes for each number.
 - drain: how fast full buffers are read by each number of `--workers`, on as many cores, from core 0
@@ -45,7 +45,7 @@ from tools.namespaces import Cable, cabled
 SECTIONS = ("rates", "broker", "memory", "workers", "drain", "overhead")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
-BESIDE_BROKER = ("ring", "scapy", "tcpdump")
+BESIDE_BROKER = ("ring", "snaplen", "scapy", "tcpdump")
 FIRST_RATES = {"tcpdump": 160_000, "ring": 80_000, "scapy": 10_000, "tshark": 10_000}
 
 
@@ -63,7 +63,7 @@ def rates(options: argparse.Namespace) -> dict[str, Any]:
     for workload in options.workloads.split(","):
         capture = capture_of(options, workload)
         found[workload] = {}
-        for name in options.capturers.split(","):
+        for name in (one for one in options.capturers.split(",") if one in FIRST_RATES):
             with cabled() as cable:
                 held = climbed(options, known[name], cable, capture)
             found[workload][name] = kept(held)
@@ -179,7 +179,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--sections", default="rates,broker")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--capturers", default=",".join(FIRST_RATES))
+    parser.add_argument("--capturers", default=",".join((*FIRST_RATES, "snaplen")))
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
     parser.add_argument("--connections", type=int, default=8, help="at a time")
@@ -199,7 +199,7 @@ def arguments() -> argparse.Namespace:
 def needed(options: argparse.Namespace, asked: list[str]) -> list[str]:
     """The programs that are started."""
     others = [name for name in ("tcpdump", "tshark") if name in options.capturers.split(",")]
-    return ["ip", "taskset", *others, *(["java", "mvn"] if "broker" in asked else [])]
+    return ["ip", "taskset", *others, *(["java", "mvn", "tc"] if "broker" in asked else [])]
 
 
 def section(options: argparse.Namespace, name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ All of them have a buffer of the same size and a filter of the kernel for the br
 bound to the last core. What they write goes to one directory, of the same disk:
 
 - kdissect live, with its ring and with scapy's socket: all default tables, rotated
+- snaplen: the same with its ring, and as much of each packet as exchanges need
 - tcpdump -w: the packets themselves
 - tshark: frame number, API key, API version, correlation id, client id and error code of each
   packet with a Kafka message
@@ -22,6 +23,7 @@ from benchmarks.timing import KDISSECT
 
 PORT = 9092
 BUFFER_MIB = 64
+SNAPLEN = "128"  # docs/live.md
 LAST_CORE = "1"
 PRINTED = "printed"  # file of its output
 LAST_LINES = 1 << 16  # bytes
@@ -51,7 +53,10 @@ class Capturer(NamedTuple):
 
 def capturers(compiled: str) -> dict[str, Capturer]:
     """All of them, by name, slowest last."""
-    found = [tcpdump(), kdissect("ring", compiled), kdissect("scapy", compiled), tshark()]
+    ring = kdissect("ring", compiled)
+    command = (*ring.command, "--snaplen", SNAPLEN)
+    short = ring._replace(name="snaplen", command=command)
+    found = [tcpdump(), short, ring, kdissect("scapy", compiled), tshark()]
     return {one.name: one for one in found}
 
 

@@ -19,6 +19,7 @@ CHART = ROOT / "docs" / "live-performance.svg"
 NAMES = {  # in order of printing
     "tcpdump": "`tcpdump -w`",
     "ring": "`kdissect live`, ring",
+    "snaplen": "`kdissect live`, ring, `--snaplen 128`",
     "scapy": "`kdissect live`, scapy's socket",
     "tshark": "`tshark -i`",
 }
@@ -134,7 +135,7 @@ def beside(without: list[float], name: str, one: Kept) -> list[str]:
         f"{change * 100:+.1f} %",
         f"{min(changes) * 100:+.1f}, {max(changes) * 100:+.1f} %",
         f"{statistics.median(one['cpu_share']) * 100:.0f} % of a core",
-        page.verdict(-min(whole, change) < BROKER_TARGET) if name == "ring" else "",
+        page.verdict(-min(whole, change) < BROKER_TARGET) if name in ("ring", "snaplen") else "",
     ]
 
 
