@@ -53,15 +53,15 @@ def read(found: SummaryPage, capture: Path) -> tuple[Summary, dict[str, dict[str
     """Read a capture into the page; its summary, and CPU time by part."""
     started = time.process_time()
     spent = dict.fromkeys((FLAGGING, KEEPING), 0.0)
-    run = run_over(str(capture), Options(tables=TABLES_OF_RULES), None)
-    for table, batch in run:
-        found.summariser.add(table, batch)
-        before = time.process_time()
-        found.signs.add(table, batch)
-        between = time.process_time()
-        found.kept.add(table, batch)
-        spent[FLAGGING] += between - before
-        spent[KEEPING] += time.process_time() - between
+    with run_over(str(capture), Options(tables=TABLES_OF_RULES)) as run:
+        for table, batch in run:
+            found.summariser.add(table, batch)
+            before = time.process_time()
+            found.signs.add(table, batch)
+            between = time.process_time()
+            found.kept.add(table, batch)
+            spent[FLAGGING] += between - before
+            spent[KEEPING] += time.process_time() - between
     summary = found.summary(asdict(run.balance))
     spent = {READING: time.process_time() - started - sum(spent.values()), **spent}
     return summary, {name: {"cpu_seconds": round(one, 3)} for name, one in spent.items()}

@@ -1,6 +1,7 @@
 """Captures, datasets and live captures as table sources, and `read`: one table of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
     from kdissect.dataset.stored_run import StoredRun
 
 
+@contextmanager
 def run_over(
     source: Source | Sequence[Source], options: Options, pool: WorkerPool | None = None
-) -> Any:
-    """A pass over captures, or over the rows of datasets and live captures."""
-    return stored_run(source, options) or make_run(source, options, pool)
+) -> Iterator[Any]:
+    """A pass over captures, or over the rows of datasets and live captures; closed afterwards."""
+    stored = stored_run(source, options)
+    with make_run(source, options, pool) if stored is None else nullcontext(stored) as run:
+        yield run
 
 
 def stored_run(source: Source | Sequence[Source], options: Options) -> "StoredRun | None":

@@ -139,8 +139,8 @@ def findings(
     """
     options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
     with SummaryPage() as page:
-        run = run_over(source, options, pool)
-        page.add_all(run)
-        summary = page.summary(asdict(run.balance))
+        with run_over(source, options, pool) as run:
+            page.add_all(run)
+            summary = page.summary(asdict(run.balance))
         del run  # the engine needs the room
         return page.findings(summary, asks_all)

@@ -1,6 +1,6 @@
 """One pass over captures whose splits are dissected in several processes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,18 +27,20 @@ class JobsRun:
         for name in options.tables:
             check_columns(name, options.columns.get(name, ()))
         self.pool = pool
-        rows = Shared(splits, options, paths, pool, self._names, self._count_open)
+        shared = Shared(splits, options, paths, pool, self._names, self._count_open)
+        self.rows = self._noted(shared)
         self.bytes_total = sum(Path(path).stat().st_size for path in paths)
         self.bytes_done = 0
         self.together = MergedRun(
-            self._noted(rows), options, paths, find_secrets=lambda: find_secrets(paths)
+            self.rows, options, paths, find_secrets=lambda: find_secrets(paths)
         )
 
     def __enter__(self) -> "JobsRun":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the other processes."""
+        """End the other processes, and remove what they have written."""
+        self.rows.close()
         self.pool.close()
 
     @property
@@ -64,7 +66,7 @@ class JobsRun:
     def _count_open(self) -> int:
         return self.together.merger.dissector.streams.connection_count
 
-    def _noted(self, rows: Iterable[SplitRows]) -> Iterator[SplitRows]:
+    def _noted(self, rows: Iterable[SplitRows]) -> Generator[SplitRows, None, None]:
         for one in rows:
             split = one.boundary.split
             yield one

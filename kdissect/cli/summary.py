@@ -86,12 +86,12 @@ def command(
         reading = Options(
             **settings, tables=tables_of(shown != NONE), progress=shown_progress.report, jobs=jobs
         )
-        run = run_over(list(files), reading, pool)
-        try:
-            page.add_all(run)
-        except KeyboardInterrupt as ending:
-            code, interruption = code_of_ending(ending), "this is what had been read"
-        summary = page.summary(asdict(run.balance))
+        with run_over(list(files), reading, pool) as run:
+            try:
+                page.add_all(run)
+            except KeyboardInterrupt as ending:
+                code, interruption = code_of_ending(ending), "this is what had been read"
+            summary = page.summary(asdict(run.balance))
         del run  # the engine needs the room
         try:
             found = page.findings(summary, shown == ALL) if shown != NONE else []

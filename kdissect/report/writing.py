@@ -1,6 +1,7 @@
 """Reports as files: one pass over captures or datasets, one page."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -99,9 +100,9 @@ def gather(
         title, files, words = ANONYMOUS, [ANONYMOUS], []
     options = Options(**(reading or {}), tables=tables_of(has_findings=True), jobs=jobs)
     with SummaryPage(more=KEPT) as kept:
-        run = run_over(source, options, pool) if day is None else day_run(day, options)
-        kept.add_all(run if pseudonyms is None else pseudonyms.batches(run))
-        summary = kept.summary(asdict(run.balance))
+        with run_over(source, options, pool) if day is None else day_run(day, options) as run:
+            kept.add_all(run if pseudonyms is None else pseudonyms.batches(run))
+            summary = kept.summary(asdict(run.balance))
         del run  # the engine needs the room
         found, happened = kept.for_pages(summary, happenings, asks_all)
         trim()  # columns of queries
@@ -124,11 +125,11 @@ def happenings(seen: Context) -> "Happenings":
     return Happenings(seen, axis_of(*span(seen.summary)))
 
 
-def day_run(day: "Day", options: Options) -> "DayRun":
+def day_run(day: "Day", options: Options) -> AbstractContextManager["DayRun"]:
     """The rows of a day; pages of captures need no reader of Parquet."""
     from kdissect.dataset.days import DayRun
 
-    return DayRun(day, options)
+    return nullcontext(DayRun(day, options))
 
 
 def write_report(

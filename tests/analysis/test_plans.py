@@ -32,9 +32,11 @@ SOURCES = ("groups-4.3.1", "incident-crashes-4.3.1", "retries-4.3.1", "incident-
 @contextmanager
 def kept(capture: Path, limit: int = 1 << 30) -> Iterator[KeptTables]:
     """The tables of a capture, in memory up to a limit."""
+    options = Options(tables=TABLES_OF_RULES)
     with KeptTables(columns_needed(), limit) as found:
-        for table, batch in run_over(str(capture), Options(tables=TABLES_OF_RULES)):
-            found.add(table, batch)
+        with run_over(str(capture), options) as run:
+            for table, batch in run:
+                found.add(table, batch)
         yield found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kdissect.api.summary_pass import SummaryPage, findings
 from kdissect.api.writing import write
 from kdissect.capture import speculative_splits
 from kdissect.capture.files import Source, open_captures
@@ -28,6 +29,7 @@ from kdissect.checkpoint.worker import Task
 from kdissect.checkpoint.worker_pool import WorkerPool, early_pool
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
+from kdissect.report.writing import make_report
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.capture.writers import Captured, make_pcap
@@ -422,6 +424,22 @@ def test_splits_are_large_at_first_and_of_so_many_packets_at_most() -> None:
     assert max(split_sizes(10 << 30, 60_000, 2)) == run_choice.LARGEST_SPLIT
     assert sum(split_sizes(10_000_000_001, small, 16)) == 10_000_000_001
     assert sum(split_sizes(400_000_001, small, 3)) == 400_000_001
+
+
+@pytest.mark.parametrize("act", [findings, make_report])
+@pytest.mark.usefixtures("small_is_large")
+def test_workers_end_with_an_interrupted_pass_whose_traceback_is_kept(
+    act: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SummaryPage, "add", interrupt)
+    with WorkerPool(1) as pool:
+        with pytest.raises(KeyboardInterrupt) as held:
+            act(LARGE, jobs=2, pool=pool)
+        assert held.tb is not None
+        assert pool.workers == []
 
 
 def test_a_busy_worker_ends_with_a_process_that_exits_in_the_middle_of_a_run():

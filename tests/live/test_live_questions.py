@@ -18,7 +18,7 @@ from kdissect.api.reading import run_over
 from kdissect.api.summary_pass import findings
 from kdissect.cli.program import run as run_program
 from kdissect.errors import KdissectError
-from kdissect.pipeline import Options
+from kdissect.pipeline import Balance, Options
 from kdissect.tables.rotations import OPEN_CONNECTIONS, rotations_in, runs_in
 from tests.live.replays import CAPTURES, EVERY, only_run, replay, rows_of
 
@@ -140,15 +140,21 @@ def test_connections_of_a_rotation_are_those_that_ended_and_those_that_are_open(
     rotation = rotations_in(only_run(live))[-2]
     names = ("connections", OPEN_CONNECTIONS)
     own = [parquet.read_table(rotation / f"{name}.parquet").num_rows for name in names]
-    run = run_over(rotation, Options(tables=("connections",)))
-    assert sum(batch.num_rows for _, batch in run) == sum(own)
+    with run_over(rotation, Options(tables=("connections",))) as run:
+        assert sum(batch.num_rows for _, batch in run) == sum(own)
     assert min(own) > 0
+
+
+def balance_of(place: Path) -> Balance:
+    with run_over(place, Options(tables=("exchanges",))) as run:
+        balance: Balance = run.balance
+    return balance
 
 
 def test_balances_of_rotations_add_up_to_that_of_the_run(live: Path) -> None:
     rotations = rotations_in(only_run(live))
-    whole = run_over(live, Options(tables=("exchanges",))).balance
-    parts = [run_over(one, Options(tables=("exchanges",))).balance for one in rotations]
+    whole = balance_of(live)
+    parts = [balance_of(one) for one in rotations]
     for name in ("packets", "captured_bytes", "payload_bytes", "framed_bytes", "exchanges"):
         assert sum(getattr(one, name) for one in parts) == getattr(whole, name)
     _, balance = kdissect.write(CAPTURE, live.parent / "whole", tables=["exchanges"], force=True)
