@@ -23,7 +23,7 @@ import pyarrow as pa
 from kdissect import analyse
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.sessions import session
+from kdissect.spark.sessions import session, tasks_only
 from kdissect.spark.single_task import LARGEST, SETTING
 
 # Engine → the bytes of tables up to which Spark takes a single task.
@@ -142,7 +142,7 @@ def main() -> None:
         print(json.dumps(questions(spark, f"{directory}/dataset", batches[1])))
         spark.stop()
         return
-    spark = session(master, memory="1g")
+    spark = session(master, memory="1g", settings=tasks_only(master))
     session_seconds = time.perf_counter() - started
     workers = int(master.removeprefix("local[").removesuffix("]"))
     spark.range(0, workers, 1, workers).mapInArrow(imported, "id long").collect()

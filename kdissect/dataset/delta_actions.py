@@ -60,6 +60,10 @@ class Removed:
     path: str
 
 
+# Columns of a log, as deltalake names them, that `logged` needs.
+LOGGED: Final = ("path", "size_bytes", "num_records", "partition.date", "partition.tap")
+
+
 class Logged(NamedTuple):
     """A file of a version of a table: its path below the dataset, size in bytes, and row count."""
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from kdissect.dataset.delta_actions import (
     KEYS,
+    LOGGED,
     SINCE,
     Added,
     Logged,
@@ -192,7 +193,10 @@ class DeltaTables:
         return opened
 
     def _files(self, name: str, opened: "DeltaTable") -> Snapshot:
-        rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+        # `pa.table` imports pandas, and so do times as Python values, for 0.2 s.
+        # Statistics are hundreds of columns.
+        actions = pa.RecordBatchReader.from_stream(opened.get_add_actions(flatten=True)).read_all()
+        rows = actions.select([one for one in LOGGED if one in actions.column_names]).to_pylist()
         paths = [f"{name}/{unquote(row['path'])}" for row in rows]
         try:
             check_distinct(paths)

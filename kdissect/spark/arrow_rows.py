@@ -1,5 +1,6 @@
 """Rows and schemas of DataFrames in Arrow, in every supported version of PySpark."""
 
+import struct
 from inspect import signature
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,19 @@ def to_arrow(frame: "DataFrame") -> pa.Table:
     if batches := frame._collect_as_arrow():  # type: ignore[operator]  # newer types: a column
         return pa.Table.from_batches(batches)
     return arrow_schema_of(frame.schema).empty_table()
+
+
+def one_number(value: int) -> pa.Array:
+    """An array of one int64; `pa.array` imports pandas, which takes a new worker 0.2 s."""
+    return pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("<q", value))])
+
+
+def one_binary(value: bytes | None) -> pa.Array:
+    """An array of one binary value or null, as `one_number`."""
+    if value is None:
+        return pa.nulls(1, pa.binary())
+    ends = pa.py_buffer(struct.pack("<2i", 0, len(value)))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(value)])
 
 
 def arrow_schema_of(schema: "StructType") -> pa.Schema:

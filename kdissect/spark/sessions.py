@@ -32,6 +32,8 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# Only the JVM's first compiler: jobs are too short for the second, which takes cores from tasks.
+FIRST_COMPILER: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 def session(
@@ -59,6 +61,14 @@ def session(
         if SUBMITTED in os.environ:
             return builder.getOrCreate()
         return started(master, {"spark.driver.memory": memory, **SETTINGS, **(settings or {})})
+
+
+def tasks_only(master: str) -> Mapping[str, str]:
+    """Settings of a new session whose tasks are all Python, as those of the pipeline are.
+
+    A bulk capture of 2 GB takes 7 % less in a local session (docs/decisions/spark.md).
+    """
+    return FIRST_COMPILER if master.startswith("local") else {}
 
 
 def imported() -> "type[SparkSession]":

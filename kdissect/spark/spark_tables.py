@@ -15,7 +15,7 @@ from kdissect.analysis.engines.chosen_rows import (
     chosen_rows,
     tables_beside,
 )
-from kdissect.analysis.engines.duckdb_tables import sql_of
+from kdissect.analysis.engines.duckdb_tables import buckets_of, sql_of
 from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
@@ -32,7 +32,13 @@ from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
-from kdissect.spark.single_task import evaluation_of, fits, largest_in, rows_by_task
+from kdissect.spark.single_task import (
+    TaskMemoryError,
+    evaluation_of,
+    fits,
+    largest_in,
+    rows_by_task,
+)
 from kdissect.spark.statements import statements_of
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.separate_statements import Statements
@@ -86,22 +92,10 @@ class SparkTables:
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = [name for name in TABLES if name in wanted | set(self._beside)]
         self._is_small = fits(places, ordered, largest_in(session))
-        if self._is_small and not where:
-            return
-        what = f"--where {where!r}" if where else "tables"
-        try:
-            with configured(session, READING), clear_errors(what):
-                for name in ordered:
-                    self._add_all(name, places)
-                if where and self._beside:
-                    condition = condition_of(where, self.prefix, self._askable)
-                    chosen = chosen_partitions(condition, self._beside, self.prefix)
-                    self._call(CHOSEN, self.session.sql(chosen))
-                for name in ordered:
-                    self._add(name, where)
-        except BaseException:
-            self.close()
-            raise
+        self._has_buckets = not fits(places, ordered)
+        self._define_views = partial(self._define, ordered, places, where)
+        if not self._is_small or where:
+            self._define_views()
 
     def __enter__(self) -> "SparkTables":
         return self
@@ -114,12 +108,38 @@ class SparkTables:
         while self._views:
             self.session.catalog.dropTempView(self._views.pop())
 
-    def rows(self, answer: "ir.Table", _bucketed_by: BucketKeys = ()) -> "pa.Table":
+    def rows(self, answer: "ir.Table", bucketed_by: BucketKeys = ()) -> "pa.Table":
         """Rows of an expression over the tables."""
+        node = answer.op()
         with configured(self.session, READING), clear_errors("Spark"):
             if self._is_small:
-                return rows_by_task(self.session, self._question(sql_of(answer.op())))
-            return while_lost(partial(self._rows, statements_of(answer.op(), self.prefix)))
+                # Compiling the buckets takes as long as an answer of little data.
+                keys = bucketed_by if self._has_buckets else ()
+                buckets = buckets_of(node, keys) if keys else None
+                try:
+                    return rows_by_task(self.session, self._question(sql_of(node), buckets))
+                except TaskMemoryError:
+                    self.close()
+                    self._is_small = False
+                    self._define_views()
+            return while_lost(partial(self._rows, statements_of(node, self.prefix)))
+
+    def _define(self, names: Sequence[str], places: Sequence[Place], where: str | None) -> None:
+        """Define the views, over empty tables for a task: then Spark only checks the condition."""
+        what = f"--where {where!r}" if where else "tables"
+        try:
+            with configured(self.session, READING), clear_errors(what):
+                for name in names:
+                    self._add_all(name, places)
+                if where and self._beside:
+                    condition = condition_of(where, self.prefix, self._askable)
+                    chosen = chosen_partitions(condition, self._beside, self.prefix)
+                    self._call(CHOSEN, self.session.sql(chosen))
+                for name in names:
+                    self._add(name, where)
+        except BaseException:
+            self.close()
+            raise
 
     def _rows(self, statements: Statements) -> "pa.Table":
         before = len(self._views)
@@ -133,7 +153,7 @@ class SparkTables:
             del self._views[before:]
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
-        if self._is_small:  # Spark only checks the condition
+        if self._is_small:
             frames = [stored_frame(self.session, "", name, ())]
         else:
             frames = [self._frame(name, place, tap) for place, tap in numbered(places)]

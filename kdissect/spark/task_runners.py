@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from kdissect.errors import KdissectError, OutputError, StoreError
+from kdissect.spark.arrow_rows import one_binary, one_number
 from kdissect.spark.sessions import failures, first_line
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def on_spark(spark: "SparkSession") -> Runner:
                 for place in (place for one in batch["id"].to_pylist() for place in groups[one]):
                     answer = answer_of(function, values[place])
                     keep_what_is_there()
-                    yield pa.RecordBatch.from_pydict({"place": [place], "answer": [answer]})
+                    row = [one_number(place), one_binary(answer)]
+                    yield pa.RecordBatch.from_arrays(row, ["place", "answer"])
 
         count = len(groups)
         try:

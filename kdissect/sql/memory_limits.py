@@ -6,8 +6,8 @@ from typing import Final
 
 from kdissect.errors import InvalidArgument
 
-# DuckDB's default would be four fifths of the machine. More is needed for exact percentiles of more
-# than ten million values, which cannot be spilled.
+# DuckDB's default would be four fifths of the machine. What it cannot spill, such as the values of
+# exact percentiles and lists, is computed in other ways where it does not fit.
 MEMORY_LIMIT: Final = "500MB"
 # An analysis starts with less, so that the whole process stays below MEMORY_LIMIT. Where something
 # cannot be spilled, it is asked again with more. Some that nearly fit do so in one run, and do not

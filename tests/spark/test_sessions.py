@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect import KdissectError, analyse
-from kdissect.spark.sessions import session
+from kdissect.spark.sessions import session, tasks_only
 from kdissect.system.extras import install_command
 from tests.spark.conftest import CAPTURES, Tables
 
@@ -98,6 +98,33 @@ def test_the_garbage_collector_that_a_user_chooses_is_used(place: str, tmp_path:
     assert done.returncode == 0, done.stderr
     found = ",".join(sorted(done.stdout.strip().split(",")))
     assert found == (SERIAL if place else PARALLEL)
+
+
+COMMANDED = """
+import sys
+from pathlib import Path
+from kdissect.cli.spark.options import Place
+place = Place("local[1]", "1g", dict(one.split("=", 1) for one in sys.argv[1:]), False)
+with place.session() as spark:
+    process = spark._jvm.java.lang.ProcessHandle.current().pid()
+    words = Path(f"/proc/{process}/cmdline").read_text().split("\\0")
+    print(*[word for word in words if word.startswith("-XX:TieredStop")])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("level", ["", "2"])
+def test_the_jvm_of_a_pipeline_has_one_compiler_unless_told_otherwise(
+    level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")  # of the tests, which have the option, too
+    option = f"-XX:TieredStopAtLevel={level or 1}"
+    told = [f"spark.driver.extraJavaOptions={option}"] if level else []
+    words = [sys.executable, "-c", COMMANDED, *told]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{option}\n", "")
+    assert tasks_only("spark://master:7077") == {}
 
 
 @pytest.mark.slow

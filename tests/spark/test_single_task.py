@@ -1,4 +1,4 @@
-"""Analyses of little data are one task; its memory and threads are those that Spark gives."""
+"""Analyses of little data are one task; its memory and threads are bounded."""
 
 import os
 import subprocess
@@ -9,17 +9,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from kdissect import KdissectError, analyse
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines import duckdb_tables
+from kdissect.analysis.engines.duckdb_tables import buckets_of, sql_of
+from kdissect.analysis.engines.ibis_tables import declared_tables
 from kdissect.analysis.engines.stored_tables import Place, StoredFile, directory_place
+from kdissect.api.engine_choice import LIMIT
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.single_task import LARGEST, SETTING, evaluation_of, fits, rows_by_task
+from kdissect.spark.single_task import (
+    LARGEST,
+    SETTING,
+    answered,
+    cores,
+    evaluation_of,
+    fits,
+    largest_in,
+    rows_by_task,
+)
 from kdissect.spark.spark_tables import configured
+from kdissect.sql import separate_statements
+from kdissect.sql.spilled_percentiles import keep
 from kdissect.tables.schemas import TABLES, TIME
 from tests.analysis.made_tables import write_tables
 from tests.seeds import SEED
@@ -66,6 +84,8 @@ def jobs_of(spark: "SparkSession", group: str) -> "Iterator[list[SparkJobInfo]]"
         yield found
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
+    # Otherwise a job that has ended may still be running for the tracker.
+    context._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[attr-defined]
     tracker = context.statusTracker()
     for number in tracker.getJobIdsForGroup(group):
         job = tracker.getJobInfo(number)
@@ -105,15 +125,111 @@ def test_a_setting_that_is_no_number_is_an_error(
         analyse("slowest", tables.of("retries-4.3.1"), session=spark)
 
 
+CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize(
+    ("master", "count"),
+    [
+        ("local", 1),
+        ("local[1]", 1),
+        ("local[2,4]", min(2, CORES)),
+        ("local[4096]", CORES),
+        ("local[*]", CORES),
+        ("local[*,2]", CORES),
+        ("local-cluster[2,2,1024]", 1),  # outside a task, where Spark gives none
+        ("spark://local:7077", 1),
+        ("", 1),
+    ],
+)
+def test_a_local_session_gives_its_cores_and_a_cluster_those_of_a_task(
+    master: str, count: int
+) -> None:
+    assert cores(master) == count
+
+
+@pytest.mark.parametrize(
+    ("settings", "largest"),
+    [
+        ({"spark.master": "local[2]"}, LIMIT),
+        ({"spark.master": "local[*]", SETTING: "9"}, 9),
+        ({"spark.master": "local-cluster[2,2,1024]"}, 256 * MB),
+        ({"spark.master": "yarn"}, 256 * MB),
+        ({}, 256 * MB),
+    ],
+)
+def test_a_local_session_takes_a_task_for_as_much_as_duckdb_is_given(
+    settings: dict[str, str], largest: int
+) -> None:
+    assert largest_in(cast("SparkSession", SimpleNamespace(conf=settings))) == largest
+
+
 @pytest.mark.slow
-def test_a_task_has_the_cores_of_spark_and_the_memory_of_the_driver(
+@pytest.mark.parametrize("where", [None, "api <> 'Metadata' and partition >= 0"])
+def test_an_answer_that_does_not_fit_into_a_task_is_of_spark_sql(
+    where: str | None, spark: "SparkSession", tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tables.of("retries-4.3.1")
+    expected = analyse("slowest", directory, where=where).to_arrow()
+    monkeypatch.setenv("KDISSECT_DUCKDB_MEMORY", "1MB")
+    with pytest.raises(KdissectError, match="more memory than 1MB"):
+        analyse("slowest", directory, where=where)
+    with jobs_of(spark, f"memory {where}") as jobs:
+        found = analyse("slowest", directory, where=where, session=spark).to_arrow()
+    assert found.num_rows > 1
+    assert found.equals(expected)
+    assert len(jobs) > 1
+    assert spark.catalog.listTables() == []
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("name", [name for name in QUESTIONS if QUESTIONS[name].bucketed_by])
+def test_a_task_answers_by_buckets_where_its_memory_does_not_suffice(
+    name: str, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first statement is refused as DuckDB refuses it."""
+    from pyspark import cloudpickle
+
+    kept: list[str] = []
+
+    def refuse_first(connection: duckdb.DuckDBPyConnection, table: str, sql: str) -> None:
+        kept.append(sql)
+        if len(kept) == 1:
+            raise duckdb.OutOfMemoryException("failed to pin block of size 256.0 KiB")
+        keep(connection, table, sql)
+
+    directory = tables.of("incident-lagging-follower-4.3.1")
+    question = QUESTIONS[name]
+    answer = question.answer(declared_tables()).op()
+    buckets = buckets_of(answer, question.bucketed_by)
+    asked = evaluation_of(
+        [directory_place(directory)], question.tables, None, sql_of(answer), buckets
+    )
+    whole = rows_in(answered(asked, 1))
+    for module in (duckdb_tables, separate_statements):
+        monkeypatch.setattr(module, "keep", refuse_first)
+    assert rows_in(answered(cloudpickle.loads(cloudpickle.dumps(asked)), 1)).equals(whole)
+    assert len(kept) > 4
+
+
+def rows_in(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    """Rows that a task gives."""
+    found = pa.Table.from_batches(batches)
+    assert not found["error"].drop_null()
+    assert not found["too_large"].drop_null()
+    return pa.concat_tables(pa.ipc.open_stream(one.as_buffer()).read_all() for one in found["rows"])
+
+
+@pytest.mark.slow
+def test_a_task_has_the_cores_of_a_local_session_and_the_memory_of_the_driver(
     spark: "SparkSession", tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KDISSECT_DUCKDB_MEMORY", "123MiB")
     settings = "current_setting('threads') AS threads, current_setting('memory_limit') AS memory"
     place = directory_place(tables.of("retries-4.3.1"))
     found = rows_by_task(spark, evaluation_of([place], [], None, f"SELECT {settings}"))
-    assert found.to_pylist() == [{"threads": 1, "memory": "123.0 MiB"}]
+    assert found.to_pylist() == [{"threads": min(2, CORES), "memory": "123.0 MiB"}]
 
 
 @pytest.mark.slow

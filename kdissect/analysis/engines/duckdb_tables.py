@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.engines.answer_buckets import bucketed
 from kdissect.analysis.engines.chosen_rows import (
@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 PLACE: Final = "place in the answer"
 ANSWER: Final = '"rows of the answer"'
 _COMPILING: Final = Lock()  # Ibis's options are those of the process
+
+
+class Buckets(NamedTuple):
+    """Statements of an answer by buckets, see `keep_by_buckets`, and what divides the rows."""
+
+    queries: tuple[str, str]
+    keys: BucketKeys
 
 
 class DuckTables:
@@ -95,13 +102,18 @@ class DuckTables:
 
     def rows(self, answer: "ir.Table", bucketed_by: BucketKeys = ()) -> "pa.Table":
         """The rows of an expression over the tables."""
-        with self._answered(partial(self._keep, answer.op(), bucketed_by)) as rows:
+        node = answer.op()
+        buckets = partial(buckets_of, node, bucketed_by) if bucketed_by else None
+        with self._answered(partial(self._keep, sql_of(node), buckets)) as rows:
             return rows.to_arrow_table()
 
     @contextmanager
-    def reader(self, sql: str, size: int) -> "Iterator[pa.RecordBatchReader]":
+    def reader(
+        self, sql: str, size: int, buckets: Buckets | None = None
+    ) -> "Iterator[pa.RecordBatchReader]":
         """The rows of a statement over the tables (`sql_of`), at most `size` at a time."""
-        with self._answered(lambda: keep(self.connection, ANSWER, sql)) as rows:
+        given = None if buckets is None else lambda: buckets
+        with self._answered(partial(self._keep, sql, given)) as rows:
             yield rows.to_arrow_reader(size)
 
     @contextmanager
@@ -148,13 +160,12 @@ class DuckTables:
             raise
         return connection
 
-    def _keep(self, answer: "Node", bucketed_by: BucketKeys) -> None:
+    def _keep(self, sql: str, buckets: Callable[[], Buckets] | None) -> None:
         """Keep the rows of an answer, in the first way that memory suffices for."""
-        sql = sql_of(answer)
         ways: list[Callable[[], None]] = [lambda: keep_or_separate(self.connection, ANSWER, sql)]
-        if bucketed_by:
-            buckets = partial(self._keep_by_buckets, answer, bucketed_by)
-            ways = [lambda: keep(self.connection, ANSWER, sql), buckets]
+        if buckets is not None:
+            by_buckets = partial(self._keep_by_buckets, buckets)
+            ways = [lambda: keep(self.connection, ANSWER, sql), by_buckets]
         while True:
             for way in ways:
                 try:
@@ -168,11 +179,11 @@ class DuckTables:
             self.connection = self._opened.enter_context(self._connected())
             ways = ways[1:] or ways
 
-    def _keep_by_buckets(self, answer: "Node", bucketed_by: BucketKeys) -> None:
-        bucket, whole = (sql_of(one.op()) for one in bucketed(answer))
-        there = [(name, columns) for name, columns in bucketed_by if name in self._names]
+    def _keep_by_buckets(self, buckets: Callable[[], Buckets]) -> None:
+        queries, keys = buckets()
+        there = [(name, columns) for name, columns in keys if name in self._names]
         choose = partial(self._add, self.connection)
-        keep_by_buckets(self.connection, ANSWER, (bucket, whole), there, choose)
+        keep_by_buckets(self.connection, ANSWER, queries, there, choose)
 
     def _query_error(self, error: Exception) -> KdissectError:
         """DuckDB's message, as an error that names the query."""
@@ -256,6 +267,12 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
             what = f"--having {condition!r}"
             raise query_error(what, error, table.column_names) from error
     return table.take(places[PLACE])
+
+
+def buckets_of(answer: "Node", keys: BucketKeys) -> Buckets:
+    """The statements of an expression by buckets of these columns."""
+    bucket, whole = (sql_of(one.op()) for one in bucketed(answer))
+    return Buckets((bucket, whole), keys)
 
 
 @lru_cache(maxsize=64)

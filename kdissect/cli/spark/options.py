@@ -14,7 +14,7 @@ import click
 from kdissect.cli import options
 from kdissect.cli.options import F
 from kdissect.limits import parse_number
-from kdissect.spark.sessions import LOCAL, MEMORY, failures, imported, session
+from kdissect.spark.sessions import LOCAL, MEMORY, failures, imported, session, tasks_only
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ class Place:
     def __init__(self, master: str, memory: str, settings: dict[str, str], has_bar: bool) -> None:
         self.master = master
         self.memory = memory
-        self.settings = {BAR: str(has_bar).lower(), **settings}
+        self.settings = {**tasks_only(master), BAR: str(has_bar).lower(), **settings}
 
     @contextmanager
     def session(self) -> "Iterator[SparkSession]":
