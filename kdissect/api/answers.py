@@ -1,7 +1,7 @@
 """Analysis of captures, or of the tables made from them."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -85,7 +85,7 @@ def analyse(
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
     engine: str | None = None,
-    session: "SparkSession | None" = None,
+    session: "SparkSession | Callable[[], SparkSession] | None" = None,
     master: str | None = None,
     notice: Notice | None = None,
     rollups: bool = False,
@@ -210,7 +210,7 @@ def from_rollups(
     source: Source | Sequence[Source],
     where: str | None,
     engine: str,
-    session: "SparkSession | str | None",
+    session: "SparkSession | Callable[[], SparkSession] | str | None",
     notice: Notice | None,
     options: dict[str, Any],
 ) -> "pa.Table":

@@ -1,6 +1,6 @@
 """Comparison of two captures, or two parts of one, by `kdissect.analysis.compare`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ class Asked:
     """An engine and the tables that it opens."""
 
     engine: str
-    session: "SparkSession | str | None"
+    session: "SparkSession | Callable[[], SparkSession] | str | None"
     names: tuple[str, ...]
 
     def at(
@@ -91,7 +91,7 @@ def compare(
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
     engine: str | None = None,
-    session: "SparkSession | None" = None,
+    session: "SparkSession | Callable[[], SparkSession] | None" = None,
     master: str | None = None,
     notice: Notice | None = None,
     units: str = NUMBERS,

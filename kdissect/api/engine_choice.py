@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kdissect.analysis.engines.stored_tables import Place
     from kdissect.analysis.execution import Engine
 
+    Session = SparkSession | Callable[[], SparkSession] | str | None
+
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
 AUTO: Final = "auto"
@@ -29,12 +31,12 @@ def opened(
     places: "Sequence[Place]",
     names: Iterable[str],
     where: str | None,
-    session: "SparkSession | str | None" = None,
+    session: "Session" = None,
     notice: Notice | None = None,
 ) -> "AbstractContextManager[Engine]":
     """The engine with these tables; `notice` is called when `auto` uses Spark.
 
-    `session` is a Spark session, or the master for a new one.
+    `session` is a Spark session, the master for a new one, or a function that gives one.
     """
     names = list(names)
     if not takes_spark(engine, places, names, notice):
@@ -47,14 +49,14 @@ def opened(
     return SparkTables(session_for(session), places, names, where)
 
 
-def session_for(session: "SparkSession | str | None") -> "SparkSession":
-    """A Spark session: the given one, or a new one at a master."""
+def session_for(session: "Session") -> "SparkSession":
+    """A Spark session: the given one, that of a function, or a new one at a master."""
     from kdissect.spark.sessions import LOCAL
     from kdissect.spark.sessions import session as session_at
 
     if session is None or isinstance(session, str):
         return session_at(session or LOCAL)
-    return session
+    return session() if callable(session) else session
 
 
 def takes_spark(

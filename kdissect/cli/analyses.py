@@ -1,6 +1,7 @@
 """A command for each analysis: its options are those declared by the analysis."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -29,6 +30,7 @@ from kdissect.text import human
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from kdissect.api.answers import Answer
 
@@ -67,6 +69,21 @@ MASTER: Final = option(
     help="For Spark: local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect.  [default: "
     "local[*]]",
 )
+
+
+@contextmanager
+def answering_session(master: str | None) -> "Iterator[Callable[[], SparkSession]]":
+    """A function that gives the Spark session of a command's answers, once one of them needs it."""
+    with ExitStack() as opened:
+
+        def started() -> "SparkSession":
+            from kdissect.cli.spark.options import Place
+            from kdissect.spark.sessions import LOCAL, MEMORY
+
+            place = Place(master or LOCAL, MEMORY, {}, False, answers=True)
+            return opened.enter_context(place.session())
+
+        yield started
 
 
 def columns_named(ctx: click.Context, param: click.Parameter, text: str | None) -> list[str] | None:
@@ -109,14 +126,18 @@ def command_of(name: str) -> click.Command:
 
         format_ = chosen_format(format_, path)
         asked = {key: value for key, value in options.items() if value is not None}
-        with Progress(progress) as shown, destination(path, force) as file:
+        with (
+            Progress(progress) as shown,
+            destination(path, force) as file,
+            answering_session(master) as session,
+        ):
             answer = analyse(
                 name,
                 list(files),
                 where=where,
                 having=having,
                 engine=engine,
-                master=master,
+                session=session,
                 notice=shown.notice,
                 jobs=jobs,
                 reading={**settings, "progress": shown.report},

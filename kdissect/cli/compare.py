@@ -7,7 +7,14 @@ import click
 
 from kdissect.analysis.compare.comparison import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
-from kdissect.cli.analyses import ENGINE, MASTER, chosen, click_option, write_rows
+from kdissect.cli.analyses import (
+    ENGINE,
+    MASTER,
+    answering_session,
+    chosen,
+    click_option,
+    write_rows,
+)
 from kdissect.cli.completing import completed_files
 from kdissect.cli.destination import destination
 from kdissect.cli.help import Command
@@ -94,10 +101,14 @@ def command(
     format_ = HTML if is_page else chosen_format(format_, path)
     asked = {key: value for key, value in options.items() if value is not None}
     try:
-        with Progress(progress) as shown, destination(path, force) as file:
+        with (
+            Progress(progress) as shown,
+            destination(path, force) as file,
+            answering_session(master) as session,
+        ):
             found = compare(
                 *sources, at=at, before=before, after=after, where=where, jobs=jobs,
-                engine=engine, master=master, notice=shown.notice,
+                engine=engine, session=session, notice=shown.notice,
                 reading={**settings, "progress": shown.report}, **asked,
             )  # fmt: skip
             table = chosen(found, columns, keys)

@@ -5,6 +5,7 @@ same rows. The task may run on any executor; its memory and its threads are boun
 session, where more executors cannot help, it has all of the session's cores, and more data.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,6 +20,7 @@ from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import one_binary, to_arrow
 from kdissect.spark.sessions import failures
 from kdissect.spark.task_runners import reason_of
+from kdissect.sql.connections import remove_spills, spill_in
 from kdissect.sql.failures import exceeds_limit
 from kdissect.sql.memory_limits import memory_limit
 from kdissect.tables.arrow_streams import stream_bytes
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
 
 # Bytes of Parquet. Of 109 MB the slowest analysis takes 13 s: docs/spark-performance.md.
 LARGEST: Final = 256 << 20
-# In a local session, in which DuckDB is ahead of Spark SQL at all sizes that were measured: as much
-# as `--engine auto` gives to DuckDB (kdissect/api/engine_choice.py).
+# In a local session, where DuckDB is ahead of Spark SQL for all analyses but one that were
+# measured: as much as `--engine auto` gives to DuckDB (kdissect/api/engine_choice.py).
 LARGEST_LOCAL: Final = 4_000_000_000
 LOCAL: Final = re.compile(r"local(\[([0-9]+|\*)(,[0-9]+)?\])?", re.ASCII)
+LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"  # of an executor, in the environment of its workers
 SETTING: Final = "spark.kdissect.singleTaskBytes"  # of a session, in place of these
 WHOLE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 LEAST: Final = 256 << 10  # bytes that a smaller file counts as: it has to be opened, too
@@ -129,7 +132,7 @@ def answered(evaluation: Evaluation, threads: int) -> Iterator[pa.RecordBatch]:
     """
     for one in evaluation.stores:
         remember(one)
-    settings = {"threads": str(threads), "memory_limit": evaluation.memory}
+    settings = {"threads": str(threads), "memory_limit": evaluation.memory, **spilling()}
     places, names, where = evaluation.places, evaluation.names, evaluation.where
     try:
         with (
@@ -143,6 +146,18 @@ def answered(evaluation: Evaluation, threads: int) -> Iterator[pa.RecordBatch]:
         cause = error.__cause__
         lacks_memory = isinstance(cause, Exception) and exceeds_limit(cause)
         yield row(**{TOO_LARGE if lacks_memory else ERROR: str(error).encode(*TEXT)})
+
+
+def spilling() -> dict[str, str]:
+    """Where DuckDB spills: in a directory of the executor, which Spark removes with it.
+
+    A task that is cancelled is killed, and removes nothing; the next one removes what it has left.
+    """
+    directory = os.environ.get(LOCAL_DIRECTORIES, "").partition(",")[0]
+    if not directory:
+        return {}
+    remove_spills(directory)
+    return {"temp_directory": spill_in(directory)}
 
 
 def row(

@@ -5,7 +5,7 @@ An analysis of little data is one task, in which DuckDB evaluates it; others are
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,7 @@ from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import pattern_of, read_files
+from kdissect.spark.interruption import cancellable
 from kdissect.spark.sessions import clear_errors, failures, first_line
 from kdissect.spark.single_task import (
     TaskMemoryError,
@@ -48,6 +49,7 @@ from kdissect.tables.schemas import TABLES, TIME, Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
+    from ibis.expr.operations import Node
     from pyspark.sql import DataFrame, SparkSession
 
 # ``${env:...}`` in a condition stays text: otherwise Spark replaces it, also in literals, by
@@ -100,8 +102,9 @@ class SparkTables:
     def __enter__(self) -> "SparkTables":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(*failures()) if kind is not None else nullcontext():
+            self.close()
 
     def close(self) -> None:
         """Drop the views from the session."""
@@ -110,19 +113,22 @@ class SparkTables:
 
     def rows(self, answer: "ir.Table", bucketed_by: BucketKeys = ()) -> "pa.Table":
         """Rows of an expression over the tables."""
-        node = answer.op()
+        ask = partial(self._rows_of, answer.op(), bucketed_by)
         with configured(self.session, READING), clear_errors("Spark"):
-            if self._is_small:
-                # Compiling the buckets takes as long as an answer of little data.
-                keys = bucketed_by if self._has_buckets else ()
-                buckets = buckets_of(node, keys) if keys else None
-                try:
-                    return rows_by_task(self.session, self._question(sql_of(node), buckets))
-                except TaskMemoryError:
-                    self.close()
-                    self._is_small = False
-                    self._define_views()
-            return while_lost(partial(self._rows, statements_of(node, self.prefix)))
+            return cancellable(self.session, ask)
+
+    def _rows_of(self, node: "Node", bucketed_by: BucketKeys) -> "pa.Table":
+        if self._is_small:
+            # Compiling the buckets takes as long as an answer of little data.
+            keys = bucketed_by if self._has_buckets else ()
+            buckets = buckets_of(node, keys) if keys else None
+            try:
+                return rows_by_task(self.session, self._question(sql_of(node), buckets))
+            except TaskMemoryError:
+                self.close()
+                self._is_small = False
+                self._define_views()
+        return while_lost(partial(self._rows, statements_of(node, self.prefix)))
 
     def _define(self, names: Sequence[str], places: Sequence[Place], where: str | None) -> None:
         """Define the views, over empty tables for a task: then Spark only checks the condition."""
@@ -237,12 +243,20 @@ def configured(session: "SparkSession", settings: Mapping[str, str]) -> Iterator
         for name, value in settings.items():
             session.conf.set(name, value)
         yield
-    finally:
-        for name, former in before:
-            if former is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, former)
+    except BaseException:
+        with suppress(*failures()):  # a signal may have ended the JVM, too
+            restore(session, before)
+        raise
+    restore(session, before)
+
+
+def restore(session: "SparkSession", settings: Iterable[tuple[str, str | None]]) -> None:
+    """Give the session settings that it had; None for one that was not set."""
+    for name, former in settings:
+        if former is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, former)
 
 
 def selection(declared: Iterable[Column], there: Sequence[str]) -> list[str]:

@@ -6,7 +6,9 @@ Data beyond the memory limit are spilled below the temporary directory, into a d
 creates on first use and removes with the connection.
 """
 
+import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +45,23 @@ def locked_connection(
         yield connection
 
 
+def spill_in(directory: str) -> str:
+    """A new name for the directory into which a connection of this process spills."""
+    return str(Path(directory, f"{PREFIX}{os.getpid()}-{secrets.token_hex(8)}"))
+
+
+def remove_spills(directory: str) -> None:
+    """Remove what connections of killed processes of this machine have left in a directory."""
+    for left in Path(directory).glob(f"{PREFIX}*-*"):
+        process = left.name.removeprefix(PREFIX).partition("-")[0]
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            shutil.rmtree(left, ignore_errors=True)
+        except (ValueError, OverflowError, PermissionError):  # of others
+            continue
+
+
 def connected(
     files: Iterable[str] = (), settings: Mapping[str, str] | None = None
 ) -> "duckdb.DuckDBPyConnection":
@@ -54,9 +73,8 @@ def connected(
     """
     import duckdb
 
-    spill = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(8)}")
-    config = Settings(memory_limit=memory_limit()) | Settings(settings or {}) | SETTINGS
-    config["temp_directory"] = str(spill)
+    defaults = Settings(memory_limit=memory_limit(), temp_directory=spill_in(tempfile.gettempdir()))
+    config = defaults | Settings(settings or {}) | SETTINGS
     try:
         connection = duckdb.connect(config=config)
     except engine_failures() as failure:

@@ -20,8 +20,15 @@ AGAIN_S: Final = 0.1  # an interruption between two queries is lost
 INTERRUPTED: Final = "Query interrupted"
 
 
-def interruptible(call: Callable[[], T], interrupt: Callable[[], None]) -> T:
-    """The result of the call; what a signal's handler raises ends it by `interrupt`."""
+def interruptible(
+    call: Callable[[], T],
+    interrupt: Callable[[], None],
+    thread: Callable[..., threading.Thread] = threading.Thread,
+) -> T:
+    """The result of the call, in a `thread`; what a signal's handler raises ends it by `interrupt`.
+
+    Called in another thread than the main one, which no signal reaches, it only calls.
+    """
     if threading.current_thread() is not threading.main_thread():
         return call()
     results: list[T] = []
@@ -37,7 +44,7 @@ def interruptible(call: Callable[[], T], interrupt: Callable[[], None]) -> T:
             is_done.set()
 
     try:
-        threading.Thread(target=run, name="query", daemon=True).start()
+        thread(target=run, name="query", daemon=True).start()
     except RuntimeError:  # the system allows no more threads
         with short_queries():
             return call()

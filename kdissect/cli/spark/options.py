@@ -4,14 +4,17 @@ import logging
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import click
 
 from kdissect.cli import options
+from kdissect.cli.ending import NUMBERS
 from kdissect.cli.options import F
 from kdissect.limits import parse_number
 from kdissect.spark.sessions import LOCAL, MEMORY, failures, imported, session, tasks_only
@@ -19,67 +22,119 @@ from kdissect.spark.sessions import LOCAL, MEMORY, failures, imported, session, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+
 SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
 INTERRUPTED: Final = threading.Event()  # set by `interrupt`, for this session
 
 
 class Place:
-    """The Spark master and its settings."""
+    """The Spark master and its settings; for the pipeline, or for `answers`, without logs."""
 
-    def __init__(self, master: str, memory: str, settings: dict[str, str], has_bar: bool) -> None:
+    def __init__(
+        self,
+        master: str,
+        memory: str,
+        settings: dict[str, str],
+        has_bar: bool,
+        *,
+        answers: bool = False,
+    ) -> None:
         self.master = master
         self.memory = memory
-        self.settings = {**tasks_only(master), BAR: str(has_bar).lower(), **settings}
+        chosen = {} if answers else tasks_only(master)
+        self.settings = {**chosen, BAR: str(has_bar).lower(), **settings}
+        self.is_silent = answers
 
     @contextmanager
     def session(self) -> "Iterator[SparkSession]":
         """The active session, else a new one, which is stopped at the end."""
         is_there = imported().getActiveSession() is not None
         INTERRUPTED.clear()
+        started: list[SparkSession] = []
         with quiet_interrupts() as begin:
-            spark = session(self.master, memory=self.memory, settings=self.settings)
-            if not is_there:
-                expect_end(spark)
             try:
+                spark = session(self.master, memory=self.memory, settings=self.settings)
+                if not is_there:
+                    started.append(spark)
+                    expect_end(spark)
+                    if self.is_silent:
+                        silence(spark)
                 begin()
                 yield spark
             except BaseException as error:
-                if not INTERRUPTED.is_set():
+                ending = ending_in(error)
+                if ending is None:
                     raise
-                if not is_there:
-                    silence(spark)
-                # Cleanup of an interrupted call may fail before its KeyboardInterrupt ends.
-                raise KeyboardInterrupt from error
+                INTERRUPTED.set()
+                logging.disable()
+                for one in started:
+                    silence(one)
+                # Cleanup of an interrupted call may fail before its exception ends.
+                if ending is not error:
+                    raise ending from None
+                raise
             finally:
-                if not is_there:
-                    stop(spark)
+                for one in started:
+                    stop(one)
+
+
+def ending_in(error: BaseException) -> KeyboardInterrupt | None:
+    """What a signal's handler has raised, where that is the error or a reason of it."""
+    if INTERRUPTED.is_set():
+        return error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt()
+    seen: list[BaseException] = []
+    reasons: list[BaseException | None] = [error]
+    while reasons:
+        one = reasons.pop()
+        if isinstance(one, KeyboardInterrupt):
+            return one
+        if one is not None and one not in seen:
+            seen.append(one)
+            reasons += [one.__context__, one.__cause__]
+    return None
 
 
 @contextmanager
 def quiet_interrupts() -> Iterator[Callable[[], None]]:
-    """SIGINT raises KeyboardInterrupt, but only once the returned `begin` was called.
+    """Signals end the command, but only once the returned `begin` was called, and without logs.
 
-    PySpark's own handler calls the JVM inside the call that it interrupts, and Py4J logs a stack
-    trace for that and for each call after it.
+    A session that starts is not interrupted: its JVM could be left. PySpark's own handler of SIGINT
+    calls the JVM inside the call that it interrupts, and Py4J logs a stack trace for that and for
+    each call after it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    before = signal.getsignal(signal.SIGINT)
-    # The JVM, which is started now, unblocks the signal for itself.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *NUMBERS)}
+    # The JVM, which is started now, unblocks the signals for itself.
+    signal.pthread_sigmask(signal.SIG_BLOCK, before)
 
     def begin() -> None:
         signal.signal(signal.SIGINT, interrupt)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for number in NUMBERS:
+            if callable(handler := before[number]):
+                signal.signal(number, unlogged(handler))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
 
     try:
         yield begin
     finally:
-        signal.signal(signal.SIGINT, before)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
         logging.disable(logging.NOTSET)
+
+
+def unlogged(handler: Handler) -> Handler:
+    """A handler of a signal, without Py4J's log entries of what it interrupts."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        logging.disable()
+        handler(number, frame)
+
+    return handle
 
 
 def interrupt(*_: object) -> NoReturn:
@@ -94,7 +149,8 @@ def expect_end(spark: "SparkSession") -> None:
 
     The signal that ends this process ends the JVM, too, and pending calls of the JVM fail.
     """
-    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    server: Any = getattr(context, "_accumulatorServer", None)
     if server is None:
         return
     tell = server.handle_error
@@ -107,12 +163,12 @@ def expect_end(spark: "SparkSession") -> None:
 
 
 def stop(spark: "SparkSession") -> None:
-    """Stop a session; errors after an interrupt are a consequence of it."""
-    try:
+    """Stop a session; errors and warnings after an interrupt are a consequence of it."""
+    if not INTERRUPTED.is_set():
         spark.stop()
-    except failures():
-        if not INTERRUPTED.is_set():
-            raise
+        return
+    with suppress(*failures()), warnings.catch_warnings(action="ignore"):
+        spark.stop()
 
 
 def silence(spark: "SparkSession") -> None:
