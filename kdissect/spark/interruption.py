@@ -5,6 +5,7 @@ is then replaced by an error. So the call is done in another thread while the ma
 """
 
 import secrets
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -21,8 +22,9 @@ CONNECT: Final = "pyspark.sql.connect."
 
 
 class Tagging(NamedTuple):
-    """How jobs of the calling thread get a tag, lose it, and are cancelled by it."""
+    """A kind of thread; how jobs of such a thread get a tag, lose it, and are cancelled by it."""
 
+    thread: Callable[..., threading.Thread]
     add: Callable[[str], object]
     remove: Callable[[str], object]
     cancel: Callable[[str], object]
@@ -31,10 +33,8 @@ class Tagging(NamedTuple):
 def cancellable(session: "SparkSession", call: Callable[[], T]) -> T:
     """The result of a call that runs jobs; what a signal's handler raises cancels them.
 
-    Its jobs have the groups and other local properties of the calling thread.
+    Its jobs have the group and other local properties of the calling thread, not on Spark Connect.
     """
-    from pyspark import InheritableThread
-
     tag = f"kdissect-{secrets.token_hex(8)}"
     tagging = tagging_of(session)
 
@@ -50,12 +50,16 @@ def cancellable(session: "SparkSession", call: Callable[[], T]) -> T:
         with suppress(*failures()):
             tagging.cancel(tag)
 
-    return interruptible(tagged, cancel, InheritableThread)
+    return interruptible(tagged, cancel, tagging.thread)
 
 
 def tagging_of(session: "SparkSession") -> Tagging:
     """The functions of a session, or of Spark Connect's."""
     if type(session).__module__.startswith(CONNECT):
-        return Tagging(session.addTag, session.removeTag, session.interruptTag)
+        return Tagging(threading.Thread, session.addTag, session.removeTag, session.interruptTag)
+    from pyspark import InheritableThread
+
     context = session.sparkContext
-    return Tagging(context.addJobTag, context.removeJobTag, context.cancelJobsWithTag)
+    return Tagging(
+        InheritableThread, context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+    )

@@ -122,7 +122,8 @@ def quiet_interrupts() -> Iterator[Callable[[], None]]:
         yield begin
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if handler is not None:  # else it is not Python's
+                signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
         logging.disable(logging.NOTSET)
 
