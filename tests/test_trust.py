@@ -66,6 +66,7 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "report/site.py": "makes the directory that -o names; its files are written aside and renamed",
     "system/confined.py": "the checker: below a directory, by descriptors, without links",
     "analysis/engines/answer_buckets.py": "no file: a part of an expression",
+    "sql/connections.py": "what DuckDB has spilled into the directory of a Spark executor, by name",
     "sql/separate_statements.py": "no file: a part of a query",
     "sql/spilled_percentiles.py": "no file: parts of a query",
     "sql/window_statements.py": "no file: parts of a query",
