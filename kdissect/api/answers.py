@@ -1,7 +1,7 @@
 """Analysis of captures, or of the tables made from them."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,8 +28,8 @@ from kdissect.text.suggestions import did_you_mean, known_words
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
+    from kdissect.api.engine_choice import Session
     from kdissect.pipeline import Balance
 
 BY: Final = "by"  # the option of names; a single name needs no list
@@ -85,7 +85,7 @@ def analyse(
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
     engine: str | None = None,
-    session: "SparkSession | Callable[[], SparkSession] | None" = None,
+    session: "Session | None" = None,
     master: str | None = None,
     notice: Notice | None = None,
     rollups: bool = False,
@@ -100,11 +100,12 @@ def analyse(
     `having` one over the columns of the answer; `reading` are keywords of
     `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which uses
     DuckDB until the tables are larger than `engines.LIMIT`, and calls `notice` when it uses Spark;
-    `session` is a Spark session, which implies spark unless `engine` is given; without it, Spark
-    gets a new session at `master`. With `rollups` `latency` is answered from those of
-    datasets, which supports `by`, `of`, `window` and `where` (docs/rollups.md). With `units`
-    "timedelta" durations of the answer are Arrow's and pandas' own. `by` is a list of names, or one
-    name; columns have the names that it uses. Raises KdissectError for unknown options.
+    `session` is a Spark session, or a function that gives one when it is needed, and implies spark
+    unless `engine` is given; without it, Spark gets a new session at `master`. With `rollups`
+    `latency` is answered from those of datasets, which supports `by`, `of`, `window` and `where`
+    (docs/rollups.md). With `units` "timedelta" durations of the answer are Arrow's and pandas' own.
+    `by` is a list of names, or one name; columns have the names that it uses. Raises KdissectError
+    for unknown options.
     """
     check_units(units)
     options = with_names(options)
@@ -210,7 +211,7 @@ def from_rollups(
     source: Source | Sequence[Source],
     where: str | None,
     engine: str,
-    session: "SparkSession | Callable[[], SparkSession] | str | None",
+    session: "Session | str | None",
     notice: Notice | None,
     options: dict[str, Any],
 ) -> "pa.Table":

@@ -1,6 +1,6 @@
 """Comparison of two captures, or two parts of one, by `kdissect.analysis.compare`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,9 +23,9 @@ from kdissect.tables.durations import NUMBERS, check_units
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from kdissect.analysis.execution import Engine
+    from kdissect.api.engine_choice import Session
 
 NAMES: Final = ("before", "after")
 
@@ -54,7 +54,7 @@ class Asked:
     """An engine and the tables that it opens."""
 
     engine: str
-    session: "SparkSession | Callable[[], SparkSession] | str | None"
+    session: "Session | str | None"
     names: tuple[str, ...]
 
     def at(
@@ -91,7 +91,7 @@ def compare(
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
     engine: str | None = None,
-    session: "SparkSession | Callable[[], SparkSession] | None" = None,
+    session: "Session | None" = None,
     master: str | None = None,
     notice: Notice | None = None,
     units: str = NUMBERS,

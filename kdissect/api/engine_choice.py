@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kdissect.analysis.engines.stored_tables import Place
     from kdissect.analysis.execution import Engine
 
-    Session = SparkSession | Callable[[], SparkSession] | str | None
+    Session = SparkSession | Callable[[], SparkSession]
 
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
@@ -31,7 +31,7 @@ def opened(
     places: "Sequence[Place]",
     names: Iterable[str],
     where: str | None,
-    session: "Session" = None,
+    session: "Session | str | None" = None,
     notice: Notice | None = None,
 ) -> "AbstractContextManager[Engine]":
     """The engine with these tables; `notice` is called when `auto` uses Spark.
@@ -49,7 +49,7 @@ def opened(
     return SparkTables(session_for(session), places, names, where)
 
 
-def session_for(session: "Session") -> "SparkSession":
+def session_for(session: "Session | str | None") -> "SparkSession":
     """A Spark session: the given one, that of a function, or a new one at a master."""
     from kdissect.spark.sessions import LOCAL
     from kdissect.spark.sessions import session as session_at

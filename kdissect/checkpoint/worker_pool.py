@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kdissect.errors import CaptureError, KdissectError
+from kdissect.system.cores import usable_cores
 
 # In packets, which determine the time: fewer are dissected before another process has started.
 WORTHWHILE_PACKETS: Final = 1 << 20
@@ -129,11 +130,6 @@ def wanted_jobs(jobs: int) -> int:
 def is_worthwhile(packets: int, jobs: int) -> bool:
     """Return whether the files are enough work for several processes."""
     return packets >= (WORTHWHILE_PACKETS if jobs else ALWAYS_PACKETS)
-
-
-def usable_cores() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def write_value(to: IO[bytes], value: Any) -> None:

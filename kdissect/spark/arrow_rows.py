@@ -21,13 +21,8 @@ def to_arrow(frame: "DataFrame") -> pa.Table:
     return arrow_schema_of(frame.schema).empty_table()
 
 
-def one_number(value: int) -> pa.Array:
-    """An array of one int64; `pa.array` imports pandas, which takes a new worker 0.2 s."""
-    return pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("<q", value))])
-
-
 def one_binary(value: bytes | None) -> pa.Array:
-    """An array of one binary value or null, as `one_number`."""
+    """An array of one value or null; `pa.array` imports pandas, which takes a new worker 0.2 s."""
     if value is None:
         return pa.nulls(1, pa.binary())
     ends = pa.py_buffer(struct.pack("<2i", 0, len(value)))

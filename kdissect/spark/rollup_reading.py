@@ -13,6 +13,7 @@ from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import to_arrow
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.dataset_tables import located, pattern_of
+from kdissect.spark.interruption import cancellable
 from kdissect.spark.rollups import (
     VERSION,
     Unit,
@@ -161,7 +162,7 @@ def merged_on_spark(
         merged += [f.max(name).alias(name) for name in LARGEST]
         merged += [f.kll_merge_agg_float(name, f.lit(KLL_K)).alias(name) for name in MEASURES]
         merged += [f.hll_union_agg(name).alias(name) for name in SETS]
-        return to_arrow(frame.groupBy(*keys).agg(*merged))
+        return cancellable(session, partial(to_arrow, frame.groupBy(*keys).agg(*merged)))
 
 
 def stored_rollups(

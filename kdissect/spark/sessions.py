@@ -66,7 +66,7 @@ def session(
 def tasks_only(master: str) -> Mapping[str, str]:
     """Settings of a new session whose tasks are all Python, as those of the pipeline are.
 
-    A bulk capture of 2 GB takes 7 % less in a local session (docs/decisions/spark.md).
+    A bulk capture of 2 GB takes 7 % less in a local session (docs/decisions/spark-pipeline.md).
     """
     return FIRST_COMPILER if master.startswith("local") else {}
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from kdissect.analysis.engines.duckdb_tables import Buckets, DuckTables
 from kdissect.analysis.engines.stored_tables import Place, stored_size
-from kdissect.checkpoint.worker_pool import usable_cores
 from kdissect.dataset.storage import reached_by, remember
 from kdissect.errors import KdissectError
 from kdissect.spark.arrow_rows import one_binary, to_arrow
@@ -23,6 +22,7 @@ from kdissect.spark.task_runners import reason_of
 from kdissect.sql.connections import remove_spills, spill_in
 from kdissect.sql.failures import exceeds_limit
 from kdissect.sql.memory_limits import memory_limit
+from kdissect.system.cores import usable_cores
 from kdissect.tables.arrow_streams import stream_bytes
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def largest_in(session: "SparkSession") -> int:
     """
     value = session.conf.get(SETTING, None)
     if value is None:
-        return LARGEST_LOCAL if LOCAL.fullmatch(master_of(session)) else LARGEST
+        return LARGEST_LOCAL if is_local(session) else LARGEST
     if not WHOLE.fullmatch(value):
         raise KdissectError(f"{SETTING} is a number of bytes, not {value!r}")
     return int(value)
@@ -61,6 +61,11 @@ def largest_in(session: "SparkSession") -> int:
 def master_of(session: "SparkSession") -> str:
     """Master of a session, "" if it does not say."""
     return session.conf.get("spark.master", "") or ""
+
+
+def is_local(session: "SparkSession") -> bool:
+    """Return whether one process on this machine is all of a session's executors."""
+    return LOCAL.fullmatch(master_of(session)) is not None
 
 
 def fits(places: Sequence[Place], names: Iterable[str], largest: int = LARGEST) -> bool:

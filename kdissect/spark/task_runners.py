@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.arrow_rows import one_binary, one_number
+from kdissect.spark.arrow_rows import one_binary
 from kdissect.spark.sessions import failures, first_line
+from kdissect.tables.batches import numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,10 +85,9 @@ def on_spark(spark: "SparkSession") -> Runner:
         def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for place in (place for one in batch["id"].to_pylist() for place in groups[one]):
-                    answer = answer_of(function, values[place])
+                    row = answer_row(place, answer_of(function, values[place]))
                     keep_what_is_there()
-                    row = [one_number(place), one_binary(answer)]
-                    yield pa.RecordBatch.from_arrays(row, ["place", "answer"])
+                    yield row
 
         count = len(groups)
         try:
@@ -120,6 +121,12 @@ def answer_of(function: Callable[[Any], Any], value: Any) -> bytes:
         raise
     except KdissectError as error:
         return answer_bytes(False, str(error))
+
+
+def answer_row(place: int, answer: bytes) -> pa.RecordBatch:
+    """A row of `ANSWER`."""
+    columns = [numbers(np.array([place]), pa.int64()), one_binary(answer)]
+    return pa.RecordBatch.from_arrays(columns, ["place", "answer"])
 
 
 def reason_of(error: BaseException) -> str:

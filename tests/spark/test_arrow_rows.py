@@ -6,9 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pytest
 
-from kdissect.spark.arrow_rows import one_binary, one_number
+from kdissect.spark.arrow_rows import one_binary
 from tests.seeds import SEED
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -17,26 +16,17 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 RUNS = """
 import sys
 import pyarrow as pa
-from kdissect.spark.arrow_rows import one_binary, one_number
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.task_runners import answer_of
+from kdissect.spark.task_runners import answer_of, answer_row
 dataset, *captures = sys.argv[1:]
 for one in captures:
     outcome = dissect(None, [one], dataset)
     assert outcome.captures == 1
-    answer = answer_of(len, "four")
-    pa.RecordBatch.from_arrays([one_number(4), one_binary(answer)], ["place", "answer"])
+    assert answer_row(4, answer_of(len, "four"))["place"][0].as_py() == 4
 print("pandas" in sys.modules)
 pa.array([4])
 print("pandas" in sys.modules)
 """
-
-
-@pytest.mark.parametrize("number", [0, 1, -1, (1 << 63) - 1, -(1 << 63)])
-def test_an_array_of_one_number_is_that_of_arrow(number: int) -> None:
-    found = one_number(number)
-    found.validate(full=True)
-    assert found.equals(pa.array([number], pa.int64()))
 
 
 def test_an_array_of_one_binary_value_is_that_of_arrow() -> None:

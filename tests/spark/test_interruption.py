@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from kdissect import analyse
 from kdissect.analysis.engines.stored_tables import directory_place
 from kdissect.spark.interruption import cancellable
 from kdissect.spark.single_task import evaluation_of, rows_by_task
 from kdissect.sql.connections import PREFIX, remove_spills, spill_in
 from tests.spark.conftest import Tables
+from tests.spark.endless import ENDLESS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +89,40 @@ def test_a_signal_cancels_the_jobs_of_a_call_and_no_others(
         for thread in threads:
             thread.join(60)
     assert [[row.id for row in rows] for rows in found] == [[0]]
+
+
+# As in a notebook: no handler of ours, and the session is used again.
+CELLS = """
+import os, signal, sys, threading
+from kdissect import analyse
+from kdissect.spark.sessions import session
+tables, where = sys.argv[1:]
+spark = session("local[2]", memory="1g")
+tracker = spark.sparkContext.statusTracker()
+def interrupt():
+    while not tracker.getActiveJobsIds():
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    analyse("errors", tables, where=where, session=spark)
+except KeyboardInterrupt:
+    print("interrupted", len(tracker.getActiveJobsIds()))
+print(analyse("errors", tables, session=spark).to_arrow().num_rows)
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_an_interrupted_cell_of_a_notebook_leaves_no_job_and_a_session_of_use(
+    tables: Tables,
+) -> None:
+    directory = tables.of("incident-lagging-follower-4.3.1")
+    words = [sys.executable, "-c", CELLS, str(directory), ENDLESS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    rows = analyse("errors", directory).to_arrow().num_rows
+    assert done.stdout == f"interrupted 0\n{rows}\n", done.stderr[-2000:]
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_tables_fit_by_their_bytes_and_files(sizes: list[int], is_small: bool) -
 @contextmanager
 def jobs_of(spark: "SparkSession", group: str) -> "Iterator[list[SparkJobInfo]]":
     """Jobs that ran in the context, when it has ended."""
-    context = spark.sparkContext
+    context: Any = spark.sparkContext
     found: list[SparkJobInfo] = []
     context.setJobGroup(group, "")
     try:
@@ -85,7 +85,7 @@ def jobs_of(spark: "SparkSession", group: str) -> "Iterator[list[SparkJobInfo]]"
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
     # Otherwise a job that has ended may still be running for the tracker.
-    context._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[attr-defined]
+    context._jsc.sc().listenerBus().waitUntilEmpty()
     tracker = context.statusTracker()
     for number in tracker.getJobIdsForGroup(group):
         job = tracker.getJobInfo(number)

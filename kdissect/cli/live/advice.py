@@ -1,13 +1,13 @@
 """How many workers a capture needs, said when one process is not enough."""
 
 import math
-import os
 from collections.abc import Callable
 from typing import Final
 
 from kdissect.capture.packet import SECOND_NS
 from kdissect.cli.live.lines import tell
 from kdissect.live.listener import Listener, Status
+from kdissect.system.cores import usable_cores
 from kdissect.text.human import count
 
 # Long enough that a start, a rotation or a burst is not the reason.
@@ -22,7 +22,7 @@ class WorkersAdvice(Listener):
 
     def __init__(self, say: Callable[[str], None] = tell, cores: int | None = None) -> None:
         self._say = say
-        self._cores = len(os.sched_getaffinity(0)) if cores is None else cores
+        self._cores = usable_cores() if cores is None else cores
         self._last: Status | None = None
         self._is_said = False
 

@@ -18,6 +18,7 @@ from kdissect.cli.ending import NUMBERS
 from kdissect.cli.options import F
 from kdissect.limits import parse_number
 from kdissect.spark.sessions import LOCAL, MEMORY, failures, imported, session, tasks_only
+from kdissect.spark.single_task import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,10 @@ INTERRUPTED: Final = threading.Event()  # set by `interrupt`, for this session
 
 
 class Place:
-    """The Spark master and its settings; for the pipeline, or for `answers`, without logs."""
+    """The Spark master and its settings; for the pipeline, or for `answers`.
+
+    Answers have no logs in a local session: its errors are reported.
+    """
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class Place:
         self.memory = memory
         chosen = {} if answers else tasks_only(master)
         self.settings = {**chosen, BAR: str(has_bar).lower(), **settings}
-        self.is_silent = answers
+        self.answers = answers
 
     @contextmanager
     def session(self) -> "Iterator[SparkSession]":
@@ -59,7 +63,7 @@ class Place:
                 if not is_there:
                     started.append(spark)
                     expect_end(spark)
-                    if self.is_silent:
+                    if self.answers and is_local(spark):
                         silence(spark)
                 begin()
                 yield spark
@@ -72,9 +76,7 @@ class Place:
                 for one in started:
                     silence(one)
                 # Cleanup of an interrupted call may fail before its exception ends.
-                if ending is not error:
-                    raise ending from None
-                raise
+                raise ending from None
             finally:
                 for one in started:
                     stop(one)
