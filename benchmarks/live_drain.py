@@ -47,7 +47,7 @@ def drained(workers: int, path: str, cable: Cable, capture: Path, scratch: Path)
         with one.paused():
             sent = send(cable.near, capture, AS_FAST_AS_IT_CAN, 0, packets=fitting)
             used = one.cpu_seconds()
-        seconds = one.settle(LONGEST_SECONDS, SAMPLE_SECONDS, IDLE_SHARE)
+        seconds = one.settle(LONGEST_SECONDS, SAMPLE_SECONDS, IDLE_SHARE, with_waiting=True)
         used = one.cpu_seconds() - used
         peak = one.peak_bytes()
         arrived = cable.far.counts()[0] - before

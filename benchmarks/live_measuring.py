@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks import timing
 from benchmarks.live_capturers import PRINTED, Capturer
 from benchmarks.live_sender import Sent
-from benchmarks.processes import cpu_seconds, tree
+from benchmarks.processes import cpu_seconds, tree, wanted_seconds
 from benchmarks.workloads import ROOT
 from tools.namespaces import Cable, Side, run
 
@@ -85,6 +85,10 @@ class Captured:
         """CPU time of a process and its descendants."""
         return sum(cpu_seconds(process) for process in tree(self.process.pid))
 
+    def wanted_seconds(self) -> float:
+        """Time for which threads of it and its descendants ran or waited for a core."""
+        return sum(wanted_seconds(process) for process in tree(self.process.pid))
+
     def peak_bytes(self) -> int:
         return sum(memory(process, "VmHWM") for process in tree(self.process.pid))
 
@@ -96,18 +100,22 @@ class Captured:
         longest: float = 2 * BEHIND_SECONDS,
         sample: float = SAMPLE_SECONDS,
         share: float = IDLE_SHARE,
+        *,
+        with_waiting: bool = False,
     ) -> float:
         """Wait until it is idle, or was busy for longer; gives for how long it was busy.
 
-        It is idle when it takes less than a `share` of a core, in samples of so many seconds.
+        It is idle when it takes less than a `share` of a core, in samples of so many seconds; a
+        thread that waits for a core counts as one that has it, if asked.
         """
+        used = self.wanted_seconds if with_waiting else self.cpu_seconds
         started = time.perf_counter()
         busy = passed = 0.0
         while passed < busy + IDLE_SECONDS and busy < longest:
-            before = self.cpu_seconds()
+            before = used()
             time.sleep(sample)
             passed = time.perf_counter() - started
-            if self.cpu_seconds() - before > sample * share:
+            if used() - before > sample * share:
                 busy = passed
         return busy
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,19 @@ def cpu_seconds(process: int, with_ended: bool = False) -> float:
     except OSError:
         return 0.0
     return sum(map(int, fields[11 : 15 if with_ended else 13])) / TICKS
+
+
+def wanted_seconds(process: int) -> float:
+    """Time for which a process's threads ran or waited for a core; 0 when it is gone.
+
+    That is as long on a machine with other work as on a quiet one, unlike CPU time in a second.
+    """
+    nanoseconds = 0
+    with suppress(OSError):  # it ends, or a thread of it
+        for task in Path(f"/proc/{process}/task").iterdir():
+            ran, waited, _ = (task / "schedstat").read_text(encoding="utf-8").split()
+            nanoseconds += int(ran) + int(waited)
+    return nanoseconds / 1e9
 
 
 def own_cpu_seconds() -> float:

@@ -153,3 +153,18 @@ def test_what_others_use_counts_and_what_one_started_does_not():
     own, others = used(ORPHAN, adopts=False)
     assert own < 0.3
     assert others > 0.4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="benchmarks read /proc")
+def test_waiting_for_a_core_counts_as_wanting_one():
+    core = str(min(os.sched_getaffinity(0)))
+    program = ["taskset", "-c", core, sys.executable, "-c", "while True: pass"]
+    three = [subprocess.Popen(program) for _ in range(3)]
+    time.sleep(1.0)
+    one = three[0].pid
+    wanted, used = processes.wanted_seconds(one), processes.cpu_seconds(one)
+    for process in three:
+        process.kill()
+        process.wait()
+    assert wanted > 2 * used > 0
+    assert not processes.wanted_seconds(one)
