@@ -16,6 +16,7 @@ pytest.importorskip("pip", reason="tools.matching_wheel uses the packaging that 
 
 from pip._vendor.packaging.tags import sys_tags
 
+from tools import manifests
 from tools.matching_wheel import differences, matching_wheel
 from tools.pythons import SUPPORTED
 from tools.wheels import DATA, contradictions
@@ -174,7 +175,25 @@ def test_the_same_pythons_are_declared_built_and_tested() -> None:
 
 
 def documents(name: str) -> list[dict[str, object]]:
-    return list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / name).read_text()))
+    return list(yaml.safe_load_all(manifests.text_of(name)))
+
+
+def started(name: str) -> list[dict[str, object]]:
+    """Of a manifest what it runs; an ephemeral container's command is on kubectl's line."""
+    if name == "debug.yaml":
+        _, _, words = " ".join(manifests.debug_command()).partition(" -- ")
+        program, *arguments = words.split()
+        (part,) = documents(name)
+        return [part | {"command": [program], "args": arguments}]
+    return [each for document in documents(name) for each in containers(document)]
+
+
+def test_a_profile_of_kubectl_debug_has_only_fields_that_it_takes() -> None:
+    """kubectl refuses these; tools/kubernetes runs it."""
+    (part,) = documents("debug.yaml")
+    refused = {"name", "command", "args", "image", "lifecycle", "volumeDevices"}
+    assert not refused & part.keys()
+    assert "--custom=deploy/kubernetes/debug.yaml" in manifests.debug_command()
 
 
 @pytest.mark.parametrize(
@@ -210,9 +229,8 @@ def containers(value: object) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize("name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml"])
 def test_a_container_captures_with_net_raw_only_and_not_as_root(name: str) -> None:
-    found = [each for document in documents(name) for each in containers(document)]
-    assert len(found) == 1
-    context = found[0]["securityContext"]
+    (found,) = started(name)
+    context = found["securityContext"]
     assert isinstance(context, dict)
     assert context["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
     assert (context["runAsNonRoot"], context["runAsUser"]) == (True, 65532)
@@ -226,7 +244,7 @@ def test_a_container_is_started_with_options_that_there_are(name: str) -> None:
         [sys.executable, "-m", "kdissect", "live", "--help"],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    (container,) = (each for document in documents(name) for each in containers(document))
+    (container,) = started(name)
     arguments = container["args"]
     assert isinstance(arguments, list)
     options = [each.partition("=")[0] for each in arguments if each.startswith("-")]

@@ -3,7 +3,8 @@
     python -m tools.containers [--engine podman] [--image localhost/kdissect:0.1.0]
 
 As root. User, capabilities, limits, commands and volumes are those of the manifests; the engine
-replaces Kubernetes, so what Kubernetes itself does (native sidecars, scheduling) is not tested.
+replaces Kubernetes; what Kubernetes itself does (native sidecars, scheduling) is shown by
+tools/kubernetes.
 Containers and volumes are removed at the end. Prints a line for each check that passes, and exits
 with an error at the first that fails.
 """
@@ -18,10 +19,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
+from tools.manifests import debug_command, spec_of
 
 ROOT: Final = Path(__file__).parents[1]
-MANIFESTS: Final = ROOT / "deploy" / "kubernetes"
 PYTHON: Final = "/opt/kdissect/bin/python3"
 TABLES: Final = "/var/lib/kdissect"
 PATIENCE_S: Final = 60.0
@@ -91,16 +91,6 @@ class Engine(NamedTuple):
             yield name
         finally:
             self("volume", "rm", "-f", name)
-
-
-def spec_of(manifest: str) -> dict[str, Any]:
-    """Of a manifest what it says of a pod; that of an ephemeral container is one itself."""
-    for document in yaml.safe_load_all((MANIFESTS / manifest).read_text()):
-        if document.get("kind") == "DaemonSet":
-            return dict(document["spec"]["template"]["spec"])
-        if document.get("kind") == "Pod":
-            return dict(document["spec"])
-    return dict(document)
 
 
 def rights(container: dict[str, Any], volume: str = "") -> list[str]:
@@ -204,9 +194,11 @@ def refused(engine: Engine) -> str:
 def ephemeral(engine: Engine) -> str:
     """debug.yaml, in the network of a broker."""
     container = spec_of("debug.yaml")
-    words = [*words_of(container)[:-1], "4s"]
+    _, _, words = " ".join(debug_command()[:-1]).partition(" -- ")
     with engine.broker("none") as broker:
-        said = engine.run(*rights(container), f"--network=container:{broker}", words=words)
+        said = engine.run(
+            *rights(container), f"--network=container:{broker}", words=[*words.split(), "4s"]
+        )
     return f"{reported(said)} exchanges"
 
 

@@ -1,6 +1,7 @@
 """deploy/kubernetes/broker-of-node.yaml: its command, with its capabilities, at a pod's network."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,11 +38,12 @@ def command(directory: Path, names: str) -> list[str]:
         "--output=/var/lib/kdissect/tables": f"--output={directory}",
         "--interface=any": f"--interface={CABLE}",
         "--metrics=0.0.0.0:9123": "--metrics=127.0.0.1:0",
+        "--user=kdissect": "--user=nobody",  # that of the image
     }
     script, *words = made["args"]
     assert replaced.keys() <= {*words}
     words = [replaced.get(word, word) for word in words]
-    script = script.replace(r"kafka\.Kafka", names)
+    script = script.replace(r"kafka\.Kafka", re.escape(names))
     rights = ",".join(f"+{one.lower()}" for one in made["securityContext"]["capabilities"]["add"])
     return [
         "setpriv", "--no-new-privs", f"--bounding-set=-all,{rights}", f"--inh-caps=-all,{rights}",
@@ -77,7 +79,7 @@ def wait_until(is_so: Any) -> None:
         time.sleep(0.1)
 
 
-def test_the_daemon_set_captures_in_the_network_of_the_broker(
+def test_the_daemon_set_captures_in_the_network_of_one_broker_after_the_other(
     cable: tuple[Host, Host], tmp_path: Path
 ) -> None:
     if shutil.which("setpriv") is None:
@@ -93,28 +95,36 @@ def test_the_daemon_set_captures_in_the_network_of_the_broker(
     (bin_ / "kdissect").chmod(0o755)
     names = f"kafka.Kafka-{os.getpid()}"
     environment = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": INSTALLED}
-    with pod.inside():
-        broker = subprocess.Popen([sys.executable, "-c", BROKER, names])
     shell = subprocess.Popen(
         command(tables, names), env=environment, stderr=subprocess.PIPE, text=True, cwd="/"
     )
+    brokers = []
     try:
-        # It opens its socket, and then it is another user.
-        wait_until(lambda: shell.poll() is not None or captures(shell.pid))
-        assert shell.poll() is None, shell.communicate()
-        (live,) = captures(shell.pid)
-        assert capabilities(live) == {"0" * 16}
-        send(client, [[frame] for frame in frames_of(ROOT / "captures" / "quickstart.pcapng")])
-        time.sleep(1.5)  # a tick
-        broker.kill()  # the pod ends
-        broker.wait(PATIENCE_S)
+        for number in range(1, 3):  # the second one when the first has ended
+            wait_until(lambda: not captures(shell.pid))
+            with pod.inside():
+                brokers.append(subprocess.Popen([sys.executable, "-c", BROKER, names]))
+            # It opens its socket, and then it is another user.
+            wait_until(lambda: shell.poll() is not None or captures(shell.pid))
+            assert shell.poll() is None, shell.communicate()
+            (live,) = captures(shell.pid)
+            assert capabilities(live) == {"0" * 16}
+            send(client, [[frame] for frame in frames_of(ROOT / "captures" / "quickstart.pcapng")])
+            time.sleep(1.5)  # a tick
+            if number == 1:
+                brokers[0].kill()  # the pod ends
+                brokers[0].wait(PATIENCE_S)
+        shell.send_signal(signal.SIGTERM)  # kdissect's own pod ends
         _, said = shell.communicate(timeout=PATIENCE_S)
     finally:
-        for one in (broker, shell):
+        for one in (*brokers, shell):
             one.send_signal(signal.SIGTERM)
             one.wait(PATIENCE_S)
-    assert f"packets of {CABLE}, 0 dropped" in said
-    assert sum(len(rows(run, "exchanges")) for run in runs_in(tables)) > 100
+    assert shell.returncode == 0
+    assert said.count(f"packets of {CABLE}, 0 dropped") == 2
+    runs = runs_in(tables)
+    assert len(runs) == 2
+    assert all(len(rows(run, "exchanges")) > 100 for run in runs)
     shutil.rmtree(node)
 
 
