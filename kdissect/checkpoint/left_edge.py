@@ -236,8 +236,10 @@ class LeftEdge:
         # A connection that speaks Kafka is not TLS.
         self.tls.set_clear(connection)
         connection.history_used = 0
-        # Round trips measured since then apply to the whole too.
+        # Round trips and waits measured since then apply to the whole too.
         connection.min_rtt_ns = (-1, -1)
+        for counts in connection.counts:
+            counts.unacknowledged_ns = 0
         connection.edge = SYNCHRONIZED
 
     def step(self, exchange: Exchange) -> None:

@@ -52,6 +52,14 @@ def test_repeats_near_edges_give_the_rows_of_the_whole(number: int, tmp_path: Pa
     assert carried_on([path], 10_000, source)[0] == expected
 
 
+def test_a_wait_that_a_split_has_mistaken_is_not_that_of_the_whole(tmp_path: Path) -> None:
+    """A copy, whose original is in the split before, looks like bytes that were sent again."""
+    source = random.Random("499710535 1")  # a draw of the test above
+    written = with_repeats(packets_of("groups-4.3.1.pcapng"), source, source.choice((0.1, 0.5)))
+    path = capture_of(written, tmp_path)
+    assert together([path], 6_000)[0] == whole([path])
+
+
 def test_connections_are_joined_where_every_packet_is_there_twice(tmp_path: Path) -> None:
     packets = packets_of("groups-4.3.1.pcapng")
     contents = [(packet.data[packet.start : packet.end], packet.time_ns) for packet in packets]

@@ -1,9 +1,13 @@
-"""Images for the node: kdissect's, a broker's, and one for pods themselves, in one archive.
+"""Images for the node: kdissect's, a broker's, Spark's, and one for pods themselves.
 
-The broker is a real one, of Kafka's jars, under the name and the user that a manifest has.
+The broker is a real one, of Kafka's jars, under the name and the user that a manifest has. Spark is
+the PySpark of the environment, on kdissect's image, under the name that docs/spark.md has.
 """
 
+import importlib.util
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -11,13 +15,17 @@ from tools.kubernetes.node import PAUSE, run_long
 from tools.record.installs import broker_jars
 from tools.record.releases import NEWEST
 
-BROKER: Final = "docker.io/apache/kafka:4.1.0"  # as in sidecar.yaml
 KDISSECT: Final = "docker.io/library/kdissect:0.1.0"
+BROKER: Final = "docker.io/apache/kafka:4.1.0"  # as in sidecar.yaml
+SPARK: Final = "docker.io/registry/kdissect-spark:latest"  # as in docs/spark.md
 BASE: Final = "docker.io/library/debian:trixie-slim"
-MODULES: Final = (
-    "java.se", "jdk.unsupported", "jdk.crypto.ec", "jdk.management", "jdk.zipfs", "jdk.net",
-)  # fmt: skip
-CONTAINERFILE: Final = f"""
+PYTHON: Final = "3.13"  # of kdissect's image
+PACKAGES: Final = f"/opt/kdissect/lib/python{PYTHON}/site-packages"
+# What an image of kdissect lacks of its extra `spark`; PySpark itself is copied.
+IMAGE_S: Final = 600.0  # as Spark is large
+NEEDED: Final = ("pandas>=2.2,<3", "deltalake>=1.6.6", "arro3-core", "deprecated", "wrapt", "pytz")
+PAUSING: Final = f'FROM {BASE}\nENTRYPOINT ["/bin/sleep", "infinity"]\n'
+BROKING: Final = f"""
 FROM {BASE}
 COPY java /opt/java
 COPY libs /opt/kafka/libs
@@ -43,26 +51,73 @@ id=J7s9e8PPTGOO47PxzI0u9Q
 (kafka kafka.tools.StorageTool format --ignore-formatted -t $id -c /tmp/server.properties)
 kafka kafka.Kafka /tmp/server.properties
 """
+SPARKING: Final = f"""
+FROM {KDISSECT}
+USER 0
+COPY java /opt/java
+COPY packages {PACKAGES}
+RUN ln -s {PACKAGES}/pyspark /opt/spark && mkdir -m 777 /opt/spark/work-dir
+COPY entrypoint.sh /opt/entrypoint.sh
+ENV SPARK_HOME=/opt/spark JAVA_HOME=/opt/java PYSPARK_PYTHON=/opt/kdissect/bin/python3
+WORKDIR /opt/spark/work-dir
+USER 65532:65532
+ENTRYPOINT ["/bin/sh", "/opt/entrypoint.sh"]
+"""
+# What Spark expects of an image: it runs a driver, or an executor.
+ENTRYPOINT: Final = """
+set -e
+role=$1
+shift
+if [ "$role" = driver ]; then
+    exec /opt/spark/bin/spark-submit --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \\
+        --deploy-mode client "$@"
+fi
+env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p' > /tmp/options
+set --
+while IFS= read -r option; do set -- "$@" "$option"; done < /tmp/options
+exec /opt/java/bin/java "$@" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "/opt/spark/conf:/opt/spark/jars/*" \\
+    org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \\
+    --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" \\
+    --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \\
+    --hostname "$SPARK_EXECUTOR_POD_IP" --podName "$SPARK_EXECUTOR_POD_NAME" \\
+    --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID"
+"""
 
 
 def archived(engine: str, image: str, java: Path, directory: Path) -> Path:
-    """An archive of all images, made with an engine like Docker from kdissect's and a JDK."""
-    context = directory / "broker"
+    """An archive of all images, made with an engine like Docker from kdissect's and a JDK 17."""
+    context = directory / "images"
     context.mkdir(parents=True)
-    link = [java / "bin" / "jlink", "--add-modules", ",".join(MODULES), "--strip-debug"]
+    link = [java / "bin" / "jlink", "--add-modules", "ALL-MODULE-PATH", "--strip-debug"]
     run_long([*map(str, link), "--output", str(context / "java")])
     shutil.copytree(broker_jars(NEWEST), context / "libs")
     (context / "start").write_text(START)
-    (context / "Containerfile").write_text(CONTAINERFILE)
-    run_long([engine, "build", "--network=none", "--tag", BROKER, str(context)])
+    (context / "entrypoint.sh").write_text(ENTRYPOINT)
+    packages(context / "packages")
     run_long([engine, "tag", image, KDISSECT])
-    # What holds a pod's network sleeps.
-    pause = f'FROM {BASE}\nENTRYPOINT ["/bin/sleep", "infinity"]\n'
-    (context / "Containerfile").write_text(pause)
-    run_long([engine, "build", "--network=none", "--tag", PAUSE, str(context)])
+    for name, steps in ((PAUSE, PAUSING), (BROKER, BROKING), (SPARK, SPARKING)):
+        (context / "Containerfile").write_text(steps)
+        build = [engine, "build", "--network=none", "--tag", name, str(context)]
+        run_long(build, IMAGE_S)
     archive = directory / "images.tar"
-    images = [KDISSECT, BROKER, PAUSE]
-    save = [engine, "save", "--multi-image-archive", "--output", str(archive), *images]
-    run_long(save)
+    save = [engine, "save", "--multi-image-archive", "--output", str(archive)]
+    run_long([*save, KDISSECT, BROKER, PAUSE, SPARK], IMAGE_S)
     shutil.rmtree(context)
     return archive
+
+
+def packages(directory: Path) -> None:
+    """PySpark of this environment, and what else kdissect needs for Spark."""
+    for name in ("pyspark", "py4j"):
+        found = importlib.util.find_spec(name)
+        assert found is not None and found.origin is not None
+        leave = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(found.origin).parent, directory / name, ignore=leave)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in (17, 28)]
+    kinds = ["--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp"]
+    kinds += [f"--abi={abi}" for abi in (f"cp{PYTHON.replace('.', '')}", "abi3", "none")]
+    subprocess.run(
+        [*pip, str(directory), *platforms, "--platform=manylinux2014_x86_64", *kinds, *NEEDED],
+        check=True,
+    )

@@ -19,13 +19,15 @@ from tools.namespaces import Cable, run
 
 PROGRAMS: Final = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl",
-    "containerd", "containerd-shim-runc-v2", "ctr",
+    "containerd", "containerd-shim-runc-v2", "ctr", "coredns",
 )  # fmt: skip
 ROOT: Final = Path(__file__).parents[2]
 NAME: Final = "node"
 UPLINK: Final = "eth0"
 PODS: Final = "10.244.0.0/24"
 SERVICES: Final = "10.97.0.0/24"
+API: Final = "10.97.0.1"  # of its service, which is the first one; there is no proxy of services
+DOMAIN: Final = "cluster.local"
 PAUSE: Final = "localhost/pause:1"
 CONTAINERD: Final = "/run/containerd/containerd.sock"
 LONGEST_S: Final = 3600  # it ends by itself
@@ -123,7 +125,7 @@ def started(programs: Path, images: Path, cable: Cable, directory: Path) -> Iter
                 services.enter_context(service(node, name, command))
                 await_(node, name)
             ctr = ["ctr", f"--address={CONTAINERD}", "--namespace=k8s.io"]
-            run_long([*node.enter, *ctr, "images", "import", str(images)])
+            run_long([*node.enter, *ctr, "images", "import", str(images)], 2 * PATIENCE_S)
             wait_until(lambda: is_ready(node), "the node is ready")
             yield node
 
@@ -161,6 +163,7 @@ def network(cable: Cable) -> None:
     far.ip(f"link set {far.interface} name {UPLINK}")
     far.ip(f"link set {UPLINK} up")
     far.ip(f"route add default via {near.address}")
+    far.ip(f"address add {API}/32 dev lo")
     near.ip(f"route add {PODS} via {far.address}")
     run([*far.enter, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
 
@@ -191,7 +194,7 @@ def commands(node: Node, group: str) -> dict[str, list[str]]:
     token = secrets.token_hex(16)
     (place / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
     run(["openssl", "genrsa", "-out", str(place / "accounts.key"), "2048"])
-    server = f"https://{node.address}:6443"
+    server = f"https://{node.address}"
     cluster = {"server": server, "insecure-skip-tls-verify": True}
     (place / "kubeconfig").write_text(json.dumps({
         "apiVersion": "v1", "kind": "Config", "current-context": "one",
@@ -199,7 +202,11 @@ def commands(node: Node, group: str) -> dict[str, list[str]]:
         "users": [{"name": "admin", "user": {"token": token}}],
         "contexts": [{"name": "one", "context": {"cluster": "one", "user": "admin"}}],
     }))  # fmt: skip
-    (place / "kubelet.json").write_text(json.dumps(kubelet(place, group)))
+    (place / "Corefile").write_text(
+        f"{DOMAIN} {{\n bind {node.address}\n"
+        f" kubernetes {DOMAIN} {{\n  kubeconfig {place}/kubeconfig\n }}\n}}\n"
+    )
+    (place / "kubelet.json").write_text(json.dumps(kubelet(node, group)))
     (place / "containerd.toml").write_text(containerd(place))
     networks = place / "networks"
     networks.mkdir()
@@ -208,7 +215,7 @@ def commands(node: Node, group: str) -> dict[str, list[str]]:
     return {
         "etcd": ["etcd", f"--data-dir={place}/etcd", "--unsafe-no-fsync"],
         "kube-apiserver": [
-            "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379",
+            "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--secure-port=443",
             f"--advertise-address={node.address}", f"--service-cluster-ip-range={SERVICES}",
             f"--cert-dir={place}/certificates", f"--token-auth-file={place}/tokens.csv",
             "--authorization-mode=RBAC", f"--service-account-issuer={server}",
@@ -222,6 +229,7 @@ def commands(node: Node, group: str) -> dict[str, list[str]]:
             f"--root-ca-file={place}/certificates/apiserver.crt",
         ],
         "kube-scheduler": ["kube-scheduler", config, "--leader-elect=false"],
+        "coredns": ["coredns", f"-conf={place}/Corefile"],
         "containerd": ["containerd", f"--config={place}/containerd.toml"],
         "kubelet": [
             "kubelet", config, f"--config={place}/kubelet.json", f"--root-dir={place}/kubelet",
@@ -230,7 +238,7 @@ def commands(node: Node, group: str) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def kubelet(place: Path, group: str) -> dict[str, Any]:
+def kubelet(node: Node, group: str) -> dict[str, Any]:
     """Its configuration: no certificates, as only this node's network reaches it."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -239,14 +247,16 @@ def kubelet(place: Path, group: str) -> dict[str, Any]:
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{group}",
+        "clusterDNS": [node.address],
+        "clusterDomain": DOMAIN,
         "containerRuntimeEndpoint": f"unix://{CONTAINERD}",
         "enforceNodeAllocatable": [],
         "evictionHard": {"nodefs.available": "1%", "memory.available": "100Mi"},
         "failCgroupV1": False,
         "failSwapOn": False,
         "imageGCHighThresholdPercent": 100,
-        "podLogsDir": f"{place}/pods",
-        "volumePluginDir": f"{place}/plugins",
+        "podLogsDir": f"{node.directory}/pods",
+        "volumePluginDir": f"{node.directory}/plugins",
     }
 
 
@@ -314,11 +324,12 @@ def wait_until(is_so: Any, what: str) -> None:
         time.sleep(LOOK_S)
 
 
-def run_long(command: Sequence[str]) -> None:
+def run_long(command: Sequence[str], seconds: float = PATIENCE_S) -> str:
     """As `run` does, for a command that takes its time."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def remove_groups(group: Path) -> None:

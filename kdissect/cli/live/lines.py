@@ -105,15 +105,14 @@ def tell_finding(event: "FindingEvent") -> None:
 
 
 def tell_begin(asked: Asked, options: Options) -> None:
-    """On a terminal, print the packet source and how to stop."""
-    if not sys.stderr.isatty():
-        return
+    """Print the interfaces and the filter; on a terminal, also how to stop."""
+    is_terminal = sys.stderr.isatty()
     if asked.interfaces:
-        names = ", ".join(asked.interfaces)
-        tell(f"captures on {names}: {filter_text(asked, options)}; Ctrl-C ends it")
-        if os.geteuid() == 0:
+        how = "; Ctrl-C ends it" if is_terminal else ""
+        tell(f"captures on {', '.join(asked.interfaces)}: {filter_text(asked, options)}{how}")
+        if is_terminal and os.geteuid() == 0:
             tell("this is root; with --user NAME it would be that user from now on")
-    elif asked.is_live:
+    elif is_terminal and asked.is_live:
         tell(f"reads {', '.join(asked.sources)} as it is written; Ctrl-C ends it")
 
 
