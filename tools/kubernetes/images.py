@@ -110,7 +110,8 @@ def packages(directory: Path) -> None:
     """PySpark of this environment, and what else kdissect needs for Spark."""
     for name in ("pyspark", "py4j"):
         found = importlib.util.find_spec(name)
-        assert found is not None and found.origin is not None
+        assert found is not None
+        assert found.origin is not None
         leave = shutil.ignore_patterns("__pycache__")
         shutil.copytree(Path(found.origin).parent, directory / name, ignore=leave)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
