@@ -35,6 +35,8 @@ METRICS: Final = 9123
 RECORDS, PER_SECOND = 600, 200
 EPHEMERAL_S: Final = 8
 FLUSH_S: Final = 5  # of `kdissect live`: what comes later a SIGKILL loses
+ROTATION_S: Final = 300  # daemonset.yaml has --rotate=5m, by the clock
+CHECK_S: Final = 75  # that it takes until the capture is killed, at most
 CLIENT_PATIENCE_S: Final = 120
 SENT: Final = re.compile(r"^(\d+) records sent, .* 99\.9th\.$", re.MULTILINE)
 ENDED: Final = re.compile(r"rotations?: (/\S+)$", re.MULTILINE)
@@ -231,6 +233,8 @@ def daemon_set(node: Node) -> str:
     try:
         with labelled(node, "kdissect"), broker(node, on_node=True) as address:
             pod = pod_of(node, "kdissect")
+            # A rotation would leave nothing to recover.
+            wait_until(lambda: time.time() % ROTATION_S < ROTATION_S - CHECK_S, "a new rotation")
             records = sent(sending(node, address))
             wait_until(lambda: produced(scraped(node, node.address)) == records, "metrics")
             wait_until(lambda: has_flushed(node), "a flush of all rows")

@@ -6,8 +6,10 @@ end of a cable: `eth0`, whose near end is another machine.
 """
 
 import json
+import os
 import secrets
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -71,14 +73,8 @@ class Node(NamedTuple):
         """What a command prints; RuntimeError if it fails, or does not though it should."""
         command = [*self._kubectl, *words]
         if in_terminal:
-            command = [
-                "script",
-                "--quiet",
-                "--return",
-                "--command",
-                shlex.join(command),
-                "/dev/null",
-            ]
+            script = ["script", "--quiet", "--return", "--command"]
+            command = [*script, shlex.join(command), "/dev/null"]
         done = subprocess.run(
             command,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, input=given,
@@ -147,13 +143,15 @@ def service(node: Node, name: str, command: list[str]) -> Iterator[None]:
 @contextmanager
 def groups(name: str) -> Iterator[str]:
     """A cgroup of this name for all controllers, with no process of it left at the end."""
+    is_unified = (CGROUPS / "cgroup.controllers").exists()  # version 2, which is untested
+    hierarchies = [CGROUPS] if is_unified else list(CGROUPS.iterdir())
     try:
-        for controller in CGROUPS.iterdir():
-            (controller / name).mkdir()
+        for one in hierarchies:
+            (one / name).mkdir()
         yield name
     finally:
-        for controller in CGROUPS.iterdir():
-            remove_groups(controller / name)
+        for one in hierarchies:
+            remove_groups(one / name)
 
 
 def network(cable: Cable) -> None:
@@ -178,11 +176,16 @@ def first_process(cable: Cable, directory: Path) -> Iterator[int]:
     unshare = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
     # Not by `ip netns exec`, whose /sys has no cgroups.
     network = ["nsenter", f"--net=/run/netns/{cable.far.namespace}"]
-    process = subprocess.Popen([*network, *unshare, "sh", "-ec", script])
+    with (directory / "first.log").open("wb") as log:
+        process = subprocess.Popen([*network, *unshare, "sh", "-ec", script], stderr=log)
     try:
         wait_until((root / "ready").exists, "process 1 of the node")
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        yield int(child)
+        try:
+            yield int(child)
+        finally:
+            os.kill(int(child), signal.SIGKILL)
+            process.wait()  # for the child, which ends when all others of the node have
     finally:
         process.kill()  # and its child with it
         process.wait()
