@@ -23,7 +23,8 @@ from tests.recovery.talks import START_NS, merged, packets_of
 from tests.seeds import SEED
 
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
-BASICS = "/basics-"  # recordings of which splits are read again, whole
+# Its copies share ids of fetch sessions, as if clients went on with them; see `Merger._separates`.
+BASICS = "/basics-"
 MANY = "cluster-3.9.1.pcapng"
 
 
@@ -163,7 +164,7 @@ def test_splits_of_drawn_traffic_give_the_rows_of_the_whole(number: int, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="the rows are right, but all packets are read twice")
+@pytest.mark.xfail(strict=True, reason="connections that share a fetch session: all is read again")
 def test_splits_of_drawn_traffic_with_basics_are_not_read_again(tmp_path: Path) -> None:
     parameters = drawn.draw(79, "mixed", drawn.recordings_of("mixed"))
     assert any(BASICS in one for one in parameters.recordings)
