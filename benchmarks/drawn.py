@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 import kdissect
-from benchmarks.fetch_session_ids import in_session, session_place
+from benchmarks.fetch_session_ids import in_session, makes_session, session_place
 from benchmarks.generate import (
     ACK,
     ETHERNET,
@@ -135,7 +135,8 @@ def recording(path: Path, drawn: Drawn, chance: random.Random) -> Recording:
             (False, exchange.response_end, exchange.raw_frame("response")),
         )
         size = sum(len(data or b"") for _, _, data in sides)
-        if size >= SMALL_SIZE and chance.random() < drawn.small_share:
+        is_drawn = size >= SMALL_SIZE and chance.random() < drawn.small_share
+        if is_drawn and not makes_session(exchange):  # no client uses one that nobody made
             continue
         brokers.setdefault(exchange.connection_id, exchange.broker_port)
         for is_request, time_ns, data in sides:

@@ -18,6 +18,14 @@ def session_place(exchange: DissectedExchange, is_request: bool, data: bytes) ->
     return data.find(number.to_bytes(4, "big")) if number else -1
 
 
+def makes_session(exchange: DissectedExchange) -> bool:
+    """Return whether a broker has made a fetch session: a full fetch, of epoch 0, got an id."""
+    if exchange.api != "Fetch":
+        return False
+    asked, answered = exchange.request or {}, exchange.response or {}
+    return asked.get("session_epoch") == 0 and bool(answered.get("session_id"))
+
+
 def in_session(data: bytes, place: int, copy: int) -> bytes:
     r"""The message with the id of a fetch session that no other copy has.
 

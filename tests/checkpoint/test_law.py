@@ -23,8 +23,6 @@ from tests.recovery.talks import START_NS, merged, packets_of
 from tests.seeds import SEED
 
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
-# Its copies share ids of fetch sessions, as if clients went on with them; see `Merger._separates`.
-BASICS = "/basics-"
 MANY = "cluster-3.9.1.pcapng"
 
 
@@ -159,18 +157,6 @@ def test_splits_of_drawn_traffic_give_the_rows_of_the_whole(number: int, tmp_pat
     found, merger = together(paths, path.stat().st_size // 3, options)
     assert found == whole(paths, options)
     # A connection that ended in a split and is read again takes no other one with it.
-    if not any(BASICS in one for one in parameters.recordings):
-        assert merger.replayed < found.balance.packets / 8
-
-
-@pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="connections that share a fetch session: all is read again")
-def test_splits_of_drawn_traffic_with_basics_are_not_read_again(tmp_path: Path) -> None:
-    parameters = drawn.draw(79, "mixed", drawn.recordings_of("mixed"))
-    assert any(BASICS in one for one in parameters.recordings)
-    path = tmp_path / "drawn.pcap"
-    drawn.make(parameters._replace(connections=20, time_factor=1.0), path, 4_000_000)
-    found, merger = together([str(path)], path.stat().st_size // 3, Options())
     assert merger.replayed < found.balance.packets / 8
 
 
