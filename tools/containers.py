@@ -129,12 +129,12 @@ def rows_in(engine: Engine, volume: str) -> int:
     return sum(line.startswith("{") for line in said.splitlines())
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
+def wait_until(is_so: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> None:
     """Look again and again; SystemExit if it does not come to be."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:
-            sys.exit(f"not within {PATIENCE_S:.0f} s: {what}")
+            sys.exit(f"not within {seconds:.0f} s: {what}")
         time.sleep(LOOK_S)
 
 

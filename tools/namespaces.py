@@ -137,11 +137,9 @@ def remove(namespace: str) -> None:
     )
 
 
-def run(command: list[str]) -> str:
-    """Output of a command; raises with its stderr if it fails."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_SECONDS, check=False
-    )
+def run(command: list[str], seconds: float = COMMAND_TIMEOUT_SECONDS) -> str:
+    """Output of a command; raises RuntimeError with its stderr if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

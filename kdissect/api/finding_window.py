@@ -12,17 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.live.listener import LiveCapture
-from kdissect.streams.direction_counts import BYTE_COUNTERS, SEGMENT_COUNTERS
+from kdissect.streams.direction_counts import BYTE_COUNTERS, LONGEST, SEGMENT_COUNTERS
 from kdissect.tables.batches import BatchBuilder, ints_of
 from kdissect.tables.matrices import Ints
 from kdissect.tables.schemas import TABLES
 
 WAYS: Final = ("to_broker", "to_client")
-# Of the length, not a sum: it stands while it does not grow.
-LONGEST: Final = "unacknowledged_ns"
 OF_BYTES: Final = ("framed_bytes", "skipped_bytes", "tls_bytes", "encrypted_bytes")
 NAMES: Final = (*(one.name for one in (*BYTE_COUNTERS, *SEGMENT_COUNTERS)), *OF_BYTES)
 COUNTERS: Final = tuple(f"{name}_{way}" for name in NAMES for way in WAYS)
+# A maximum stands while it does not grow.
 IS_LONGEST: Final = np.array([name.startswith(LONGEST) for name in COUNTERS])
 OPEN: Final = "capture-end"  # closed_by
 # With more open connections than this, they have no rows: 60 counters of each, in each snapshot.

@@ -4,7 +4,7 @@ Where the split did not see the SYN it took the side that sent first for the ope
 directions may have to be swapped.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from kdissect.checkpoint.boundary_state import Open
 from kdissect.checkpoint.codec import fields_of
@@ -26,12 +26,9 @@ from kdissect.exchanges.fetches import unknown_mark
 from kdissect.framing.frames import FramingState
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import reverse_flow
-from kdissect.streams.direction_counts import DirectionCounts
+from kdissect.streams.direction_counts import LONGEST, DirectionCounts
 from kdissect.streams.events import INSIDE, UNKNOWN_SIDE, Connection, smaller
 from kdissect.streams.receiver import Receiver
-
-# Counts that are no sums.
-LONGEST: Final = frozenset(("unacknowledged_ns",))
 
 
 class Synchronized:
@@ -194,7 +191,7 @@ def add(counts: DirectionCounts, before: tuple[int, ...], then: tuple[int, ...])
         value = getattr(counts, name)
         if isinstance(value, bool):
             setattr(counts, name, value or bool(known))
-        elif name in LONGEST:
+        elif name == LONGEST:
             setattr(counts, name, max(value, known))
         else:
             setattr(counts, name, value - start + known)

@@ -239,7 +239,7 @@ class LeftEdge:
         # Round trips and waits measured since then apply to the whole too.
         connection.min_rtt_ns = (-1, -1)
         for counts in connection.counts:
-            counts.unacknowledged_ns = 0
+            counts.forget_longest()
         connection.edge = SYNCHRONIZED
 
     def step(self, exchange: Exchange) -> None:

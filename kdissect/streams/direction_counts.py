@@ -4,6 +4,8 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import i64, mypyc_attr
 
+LONGEST: Final = "unacknowledged_ns"  # the only count that is a maximum, not a sum
+
 
 @mypyc_attr(acyclic=True)
 class DirectionCounts:
@@ -47,7 +49,7 @@ class DirectionCounts:
         self.out_of_order_segments: i64 = 0
         # For the side that sends in this direction; see tcp_analysis.py.
         self.duplicate_acks: i64 = 0
-        # The longest time for which bytes or a SYN were sent again; not a sum.
+        # The longest time for which bytes or a SYN were sent again: LONGEST.
         self.unacknowledged_ns: i64 = 0
         self.zero_windows: i64 = 0
         self.zero_window_ns: i64 = 0
@@ -58,6 +60,10 @@ class DirectionCounts:
         self.duplicate_packet_bytes: i64 = 0
         self.fin_seen: bool = False
         self.rst_seen: bool = False
+
+    def forget_longest(self) -> None:
+        """Begin anew with the maximum, from which no earlier value can be subtracted later."""
+        self.unacknowledged_ns = 0
 
 
 class Counter(NamedTuple):

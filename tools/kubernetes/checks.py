@@ -18,9 +18,10 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from tools.containers import REPORTED
-from tools.kubernetes.node import NAME, Node, run_long, wait_until
+from tools.containers import REPORTED, wait_until
+from tools.kubernetes.node import NAME, Node
 from tools.manifests import debug_command, text_of
+from tools.namespaces import run
 from tools.record.installs import broker_jars, tools_jars
 from tools.record.releases import NEWEST
 
@@ -179,9 +180,11 @@ def sidecar(node: Node) -> str:
     node.kubectl(*exec_, "kill -TERM 1")
     wait_until(lambda: container_of(node, POD)["restartCount"] == 1, "a restart")
     wait_until(lambda: container_of(node, POD)["ready"], "the restarted one")
-    run = ended(log_of(node, POD, "--previous"))
-    tables = volume(node, POD, "kdissect") / Path(run.directory).relative_to(Path(TABLES).parent)
-    told = agreed(tables, run.exchanges, records)
+    capture = ended(log_of(node, POD, "--previous"))
+    tables = volume(node, POD, "kdissect") / Path(capture.directory).relative_to(
+        Path(TABLES).parent
+    )
+    told = agreed(tables, capture.exchanges, records)
     if missed := [one for one in rows("connections", tables) if not one["syn_seen"]]:
         raise RuntimeError(f"the broker's start was missed: {missed}")
     again = sent(sending(node, pod["podIP"]))
@@ -190,12 +193,11 @@ def sidecar(node: Node) -> str:
         node.kubectl("delete", "pod", POD, "--timeout=60s")
     lines = [(STAMP.match(line), line) for line in log.read_text().splitlines()]
     last = {"kdissect:" in line: stamp[1] for stamp, line in lines if stamp is not None}
-    run = ended(log.read_text())
-    if not last[True] > last[False] or run.exchanges < again:
+    capture = ended(log.read_text())
+    if not last[True] > last[False] or capture.exchanges < again:
         raise RuntimeError(f"it did not end after the broker: {log.read_text()}")
-    return (
-        f"{told}; restarted once; at the pod's end {run.exchanges} more, until after the broker's"
-    )
+    rest = capture.exchanges
+    return f"{told}; restarted once; at the pod's end {rest} more, until after the broker's"
 
 
 def ephemeral(node: Node) -> str:
@@ -234,11 +236,11 @@ def daemon_set(node: Node) -> str:
         with labelled(node, "kdissect"), broker(node, on_node=True) as address:
             pod = pod_of(node, "kdissect")
             # A rotation would leave nothing to recover.
-            wait_until(lambda: time.time() % ROTATION_S < ROTATION_S - CHECK_S, "a new rotation")
+            wait_until(is_early_in_rotation, "a new rotation", 2 * CHECK_S)
             records = sent(sending(node, address))
             wait_until(lambda: produced(scraped(node, node.address)) == records, "metrics")
             wait_until(lambda: has_flushed(node), "a flush of all rows")
-            run_long([*node.enter, "pkill", "-KILL", "--full", "kdissect live"])
+            run([*node.enter, "pkill", "-KILL", "--full", "kdissect live"])
             wait_until(lambda: container_of(node, pod, NAMESPACE)["restartCount"] == 1, "a restart")
             wait_until(lambda: "is taken up" in log_of(node, pod, NAMESPACE), "recovery")
             await_pod(node, pod, NAMESPACE)
@@ -248,8 +250,8 @@ def daemon_set(node: Node) -> str:
             with node.following(*follow) as log:
                 node.kubectl("delete", "daemonset", "kdissect", NAMESPACE, "--timeout=60s")
                 gone(node, pod)
-            run = ended(log.read_text())
-        return agreed(node.on_disk(TABLES), recovered.total() + run.exchanges, records)
+            capture = ended(log.read_text())
+        return agreed(node.on_disk(TABLES), recovered.total() + capture.exchanges, records)
     finally:
         cleared(node)
 
@@ -281,6 +283,11 @@ def broker_of_node(node: Node) -> str:
 def captures_in(node: Node, pod: str) -> list[int]:
     """Exchanges of each capture that a pod has ended."""
     return [int(exchanges) for _, exchanges in REPORTED.findall(log_of(node, pod, NAMESPACE))]
+
+
+def is_early_in_rotation() -> bool:
+    """Return whether the check ends before the rotation does."""
+    return time.time() % ROTATION_S < ROTATION_S - CHECK_S
 
 
 def has_flushed(node: Node) -> bool:

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tools.kubernetes.node import PAUSE, run_long
+from tools.kubernetes.node import PAUSE
+from tools.namespaces import run
 from tools.record.installs import broker_jars
 from tools.record.releases import NEWEST
 
@@ -24,8 +25,8 @@ PACKAGES: Final = f"/opt/kdissect/lib/python{PYTHON}/site-packages"
 # What an image of kdissect lacks of its extra `spark`; PySpark itself is copied.
 IMAGE_S: Final = 600.0  # as Spark is large
 NEEDED: Final = ("pandas>=2.2,<3", "deltalake>=1.6.6", "arro3-core", "deprecated", "wrapt", "pytz")
-PAUSING: Final = f'FROM {BASE}\nENTRYPOINT ["/bin/sleep", "infinity"]\n'
-BROKING: Final = f"""
+OF_PAUSE: Final = f'FROM {BASE}\nENTRYPOINT ["/bin/sleep", "infinity"]\n'
+OF_BROKER: Final = f"""
 FROM {BASE}
 COPY java /opt/java
 COPY libs /opt/kafka/libs
@@ -51,7 +52,7 @@ id=J7s9e8PPTGOO47PxzI0u9Q
 (kafka kafka.tools.StorageTool format --ignore-formatted -t $id -c /tmp/server.properties)
 kafka kafka.Kafka /tmp/server.properties
 """
-SPARKING: Final = f"""
+OF_SPARK: Final = f"""
 FROM {KDISSECT}
 USER 0
 COPY java /opt/java
@@ -89,19 +90,19 @@ def archived(engine: str, image: str, java: Path, directory: Path) -> Path:
     context = directory / "images"
     context.mkdir(parents=True)
     link = [java / "bin" / "jlink", "--add-modules", "ALL-MODULE-PATH", "--strip-debug"]
-    run_long([*map(str, link), "--output", str(context / "java")])
+    run([*map(str, link), "--output", str(context / "java")], IMAGE_S)
     shutil.copytree(broker_jars(NEWEST), context / "libs")
     (context / "start").write_text(START)
     (context / "entrypoint.sh").write_text(ENTRYPOINT)
     packages(context / "packages")
-    run_long([engine, "tag", image, KDISSECT])
-    for name, steps in ((PAUSE, PAUSING), (BROKER, BROKING), (SPARK, SPARKING)):
+    run([engine, "tag", image, KDISSECT])
+    for name, steps in ((PAUSE, OF_PAUSE), (BROKER, OF_BROKER), (SPARK, OF_SPARK)):
         (context / "Containerfile").write_text(steps)
         build = [engine, "build", "--network=none", "--tag", name, str(context)]
-        run_long(build, IMAGE_S)
+        run(build, IMAGE_S)
     archive = directory / "images.tar"
     save = [engine, "save", "--multi-image-archive", "--output", str(archive)]
-    run_long([*save, KDISSECT, BROKER, PAUSE, SPARK], IMAGE_S)
+    run([*save, KDISSECT, BROKER, PAUSE, SPARK], IMAGE_S)
     shutil.rmtree(context)
     return archive
 

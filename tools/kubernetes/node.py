@@ -11,12 +11,12 @@ import secrets
 import shlex
 import signal
 import subprocess
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tools.containers import wait_until
 from tools.namespaces import Cable, run
 
 PROGRAMS: Final = (
@@ -33,12 +33,11 @@ DOMAIN: Final = "cluster.local"
 PAUSE: Final = "localhost/pause:1"
 CONTAINERD: Final = "/run/containerd/containerd.sock"
 LONGEST_S: Final = 3600  # it ends by itself
-PATIENCE_S: Final = 120.0
-LOOK_S: Final = 0.5
+PATIENCE_S: Final = 120.0  # as two cores start a cluster
 # What programs write at fixed places is in the node's directory.
 OWN_DIRECTORIES: Final = ("/var/lib", "/var/log", "/run")
 CGROUPS: Final = Path("/sys/fs/cgroup")
-# Process 1 of the node: it takes over what loses its parent, and ends with a time limit.
+# Process 1 of the node: it adopts orphans, and ends after a time limit.
 FIRST: Final = """
 mount --make-rshared /
 for directory in {directories}; do mount --bind "{root}$directory" "$directory"; done
@@ -121,8 +120,8 @@ def started(programs: Path, images: Path, cable: Cable, directory: Path) -> Iter
                 services.enter_context(service(node, name, command))
                 await_(node, name)
             ctr = ["ctr", f"--address={CONTAINERD}", "--namespace=k8s.io"]
-            run_long([*node.enter, *ctr, "images", "import", str(images)], 2 * PATIENCE_S)
-            wait_until(lambda: is_ready(node), "the node is ready")
+            run([*node.enter, *ctr, "images", "import", str(images)], 2 * PATIENCE_S)
+            wait_until(lambda: is_ready(node), "the node is ready", PATIENCE_S)
             yield node
 
 
@@ -155,7 +154,7 @@ def groups(name: str) -> Iterator[str]:
 
 
 def network(cable: Cable) -> None:
-    """The node's end is its uplink, and both know their ways."""
+    """Name the node's end, and set the routes between machine, node and pods."""
     near, far = cable
     far.ip(f"link set {far.interface} down")
     far.ip(f"link set {far.interface} name {UPLINK}")
@@ -296,7 +295,7 @@ def pod_network() -> dict[str, Any]:
 def await_(node: Node, name: str) -> None:
     """Wait until a program serves, where others need it."""
     if name == "kube-apiserver":
-        wait_until(lambda: succeeds(node, "get", "--raw=/readyz"), name)
+        wait_until(lambda: succeeds(node, "get", "--raw=/readyz"), name, PATIENCE_S)
         wait_until(lambda: succeeds(node, "get", "namespace", "default"), "the namespace")
     if name == "containerd":
         wait_until(node.on_disk(CONTAINERD).exists, name)
@@ -316,23 +315,6 @@ def is_ready(node: Node) -> bool:
         return False
     conditions = node.objects("node", NAME)["status"]["conditions"]
     return {"Ready": "True"}.items() <= {one["type"]: one["status"] for one in conditions}.items()
-
-
-def wait_until(is_so: Any, what: str) -> None:
-    """Look again and again; RuntimeError if it does not come to be."""
-    end = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > end:
-            raise RuntimeError(f"not within {PATIENCE_S:.0f} s: {what}")
-        time.sleep(LOOK_S)
-
-
-def run_long(command: Sequence[str], seconds: float = PATIENCE_S) -> str:
-    """As `run` does, for a command that takes its time."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def remove_groups(group: Path) -> None:

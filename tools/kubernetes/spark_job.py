@@ -12,7 +12,8 @@ from typing import Any, Final
 import yaml
 
 from tools.kubernetes.checks import rows
-from tools.kubernetes.node import ROOT, Node, run_long
+from tools.kubernetes.node import ROOT, Node
+from tools.namespaces import run
 
 PAGE: Final = ROOT / "docs" / "spark.md"
 VOLUME: Final = "/var/lib/volume"  # on the node
@@ -109,7 +110,7 @@ def submitted(node: Node, words: list[str]) -> str:
     address = address.replace("host:6443", node.address)
     submit = [*node.cable.near.enter, "env", path, "spark-submit", master, address]
     node.kubectl("delete", "pods", "--all", "--timeout=60s")
-    run_long([*submit, *confs, *others], JOB_S)
+    run([*submit, *confs, *others], JOB_S)
     pods = node.objects("pods")["items"]
     roles = {pod["metadata"]["name"]: pod["metadata"]["labels"]["spark-role"] for pod in pods}
     if sorted(roles.values()) != ["driver", "executor", "executor"]:
