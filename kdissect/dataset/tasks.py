@@ -53,9 +53,9 @@ from kdissect.dataset.storage_captures import local_copies, local_copy
 from kdissect.dataset.stored_columns import spark_schema
 from kdissect.errors import CaptureError, EncodingError, Problem
 from kdissect.pipeline import Options, PausedCollector
+from kdissect.protocol.primitives import uuid_text
 from kdissect.system.confined import PUBLIC, SECRET, Below
 from kdissect.tables.batches import TEXT_TYPE, builders_of
-from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed, check_rows, with_nulls
 
@@ -274,7 +274,7 @@ def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
     """Rewrite rows of earlier runs with topic names that have become known since."""
     work = task.works[place[0]]
     names = names_in(task.part(work, "names"))
-    by_id = {topic_id_text(raw): name for raw, name in names.items()}
+    by_id = {uuid_text(raw): name for raw, name in names.items()}
     with outputs(task, work, "renamed") as (output, nameless):
         for file in work.nameless:
             rows = renamed(stored_rows(task, file), by_id)

@@ -15,15 +15,17 @@ def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozens
     """Decide the broker's side by user options, the SYN, or a known port; else leave it open."""
     flow = state.connection.flow
     size = len(flow)
-    address = (size - 4) // 2
-    opener = flow[:address] + flow[size - 4 : size - 2]
-    accepter = flow[address : address * 2] + flow[size - 2 :]
     opener_known = i64(read_i16_be(flow, size - 4)) & 0xFFFF in ports
     accepter_known = i64(read_i16_be(flow, size - 2)) & 0xFFFF in ports
-    if brokers and (opener in brokers) != (accepter in brokers):
-        state.request_direction = ACCEPTER if opener in brokers else OPENER
-        state.broker_side_by = "user"
-    elif state.connection.syn_seen:
+    if brokers:
+        address = (size - 4) // 2
+        is_opener = flow[:address] + flow[size - 4 : size - 2] in brokers
+        is_accepter = flow[address : address * 2] + flow[size - 2 :] in brokers
+        if is_opener != is_accepter:
+            state.request_direction = ACCEPTER if is_opener else OPENER
+            state.broker_side_by = "user"
+            return
+    if state.connection.syn_seen:
         state.request_direction = OPENER
         state.broker_side_by = "syn"
     elif opener_known != accepter_known:

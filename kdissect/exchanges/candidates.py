@@ -194,11 +194,10 @@ def response_layouts(plans: Plans) -> list[Layout]:
     for key, api in APIS.items():
         spec = api.definition().layouts["response"]
         for version in range(api.lowest, api.highest + 1):
-            plan = plans.get(key, version, True)
             has_tags = response_header_version(key, version) == 1
             shape = (has_tags, layout_shape(spec, version))
             if shape not in found:
-                found[shape] = Layout(plan, has_tags)
+                found[shape] = Layout(plans.get(key, version, True), has_tags)
             found[shape].members.append((key, version))
     return list(found.values())
 

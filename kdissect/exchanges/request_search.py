@@ -198,7 +198,7 @@ class Judge:
                 is_large = size >= TELLING_SIZE
                 has_client = is_keyed or is_large if self.is_hinted else is_keyed and is_large
             at = end
-            if end in window.ends:
+            if window.is_end(end):
                 if not is_aligned:
                     score += 1
                 is_aligned = True
@@ -231,7 +231,7 @@ class Judge:
         before = layout_fit.steps
         fit = layout_fit.request_in(window.data, at + 4, stop, size)
         is_whole = stop == at + 4 + size
-        if fit == NOT and is_whole and window.is_start(at) and stop in window.ends:
+        if fit == NOT and is_whole and window.is_start(at) and window.is_end(stop):
             frame = window.data[at + 4 : stop]
             fit = EXACT if layout_fit.is_exact(frame, BODY_SIZE) else NOT
         window.work += layout_fit.steps - before

@@ -126,7 +126,7 @@ class Judge:
                 if at > start:
                     score += 1
                 asked = index + 1
-            if end in window.ends:
+            if window.is_end(end):
                 if not is_aligned:
                     score += 1
                 is_aligned = True

@@ -78,8 +78,9 @@ class Window:
     """
 
     __slots__ = (
-        "data", "start", "end", "starts", "ends", "holes", "times", "is_full", "is_last", "at",
-        "need", "preface", "position", "work", "limit", "_start_set",
+        "data", "start", "end", "is_full", "is_last", "at", "need", "preface", "position", "work",
+        "limit", "only_start", "only_end", "only_time", "_starts", "_ends", "_holes", "_times",
+        "_start_set",
     )  # fmt: skip
 
     def __init__(self, data: bytes, start: i64, end: i64, is_full: bool, is_last: bool) -> None:
@@ -88,10 +89,14 @@ class Window:
         self.end = end
         self.is_full = is_full
         self.is_last = is_last
-        self.starts: list[int] = []
-        self.ends: set[int] = set()
-        self.holes: list[tuple[int, int]] = []
-        self.times: list[tuple[int, int]] = []
+        # Of one segment, as most windows are: none of the lists below has to be made.
+        self.only_start: i64 = -1
+        self.only_end: i64 = -1
+        self.only_time: i64 = -1
+        self._starts: list[int] | None = None
+        self._ends: set[int] | None = None
+        self._holes: list[tuple[int, int]] | None = None
+        self._times: list[tuple[int, int]] | None = None
         self.at: i64 = start
         self.need: i64 = end
         self.preface: i64 = 0
@@ -101,12 +106,54 @@ class Window:
         self._start_set: set[int] | None = None
 
     @property
+    def starts(self) -> list[int]:
+        """See above."""
+        starts = self._starts
+        if starts is None:
+            starts = [self.only_start] if self.only_start >= 0 else []
+            self._starts = starts
+        return starts
+
+    @property
+    def ends(self) -> set[int]:
+        """See above."""
+        ends = self._ends
+        if ends is None:
+            ends = {self.only_end} if self.only_end >= 0 else set()
+            self._ends = ends
+        return ends
+
+    @property
+    def holes(self) -> list[tuple[int, int]]:
+        """See above."""
+        holes = self._holes
+        if holes is None:
+            holes = []
+            self._holes = holes
+        return holes
+
+    @property
+    def times(self) -> list[tuple[int, int]]:
+        """See above."""
+        times = self._times
+        if times is None:
+            times = [(self.start, self.only_time)] if self.only_end >= 0 else []
+            self._times = times
+        return times
+
+    @property
     def is_spent(self) -> bool:
         """Return whether the steps of this search are used up."""
         return self.work > self.limit
 
+    def is_end(self, index: i64) -> bool:
+        """Return whether a captured segment ends at `index` on the wire."""
+        return index == self.only_end if self._ends is None else index in self._ends
+
     def is_start(self, index: i64) -> bool:
         """Return whether a captured segment starts at `index`."""
+        if self._starts is None:
+            return index >= 0 and index == self.only_start
         places = self._start_set
         if places is None:
             places = set(self.starts)
@@ -115,6 +162,8 @@ class Window:
 
     def time_at(self, index: i64) -> i64:
         """Capture time of the byte at `index`; 0 before the first captured byte."""
+        if self._times is None:
+            return self.only_time if self.only_end >= 0 and self.start <= index else 0
         low: i64 = 0
         high: i64 = len(self.times)
         while low < high:
@@ -137,7 +186,9 @@ class Window:
 
     def seen_from(self, index: i64) -> i64:
         """End of the bytes captured without a hole from `index` on; `index` for none."""
-        holes = self.holes
+        holes = self._holes
+        if holes is None:
+            return self.end
         low: i64 = 0
         high: i64 = len(holes)
         while low < high:
@@ -292,9 +343,9 @@ class Waiting:
             window = Window(first.data, first.start, first.end, is_full, is_last)
             window.position = first.position
             if not self.is_cut:
-                window.starts.append(first.start)
-            window.times.append((first.start, first.time_ns))
-            window.ends.add(first.end)
+                window.only_start = first.start
+            window.only_time = first.time_ns
+            window.only_end = first.end
             return window
         parts: list[bytes] = []
         window = Window(b"", 0, self.span, is_full, is_last)

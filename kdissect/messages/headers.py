@@ -36,6 +36,9 @@ UNSUPPORTED_VERSION: Final = 35
 # A client's version may be newer than the newest known one.
 VERSION_SLACK: Final = 2
 MAX_PLAUSIBLE_CLIENT_ID: Final = 255
+# Of ASCII, which needs no decoding.
+FIRST_PRINTABLE: Final = 0x20
+LAST_PRINTABLE: Final = 0x7E
 # Keys of AutoMQ and Inkless, forks that extend Apache's keys: see `apis.VENDOR_APIS`.
 VENDOR_KEYS: Final = ((500, 521), (600, 603))
 
@@ -158,7 +161,7 @@ def is_plausible_request(data: bytes, is_whole: bool = True) -> bool:
     is_cut = start + size > len(data)
     if is_cut and is_whole:
         return False
-    return size <= 0 or _is_printable(data[start : start + size], is_cut)
+    return size <= 0 or _is_printable(data, start, min(start + size, len(data)), is_cut)
 
 
 def _may_have(key: i64, version: i64) -> bool:
@@ -170,7 +173,13 @@ def _may_have(key: i64, version: i64) -> bool:
     return False
 
 
-def _is_printable(raw: bytes, is_cut: bool) -> bool:
+def _is_printable(data: bytes, start: i64, end: i64, is_cut: bool) -> bool:
+    at = start
+    while at < end and FIRST_PRINTABLE <= data[at] <= LAST_PRINTABLE:
+        at += 1
+    if at == end:
+        return True
+    raw = data[start:end]
     try:
         return raw.decode("utf-8").isprintable()
     except UnicodeDecodeError as error:

@@ -116,27 +116,32 @@ def _joined(request: Body, answer: Body) -> Membership:
 
 def _synced(request: Body, answer: Body, protocol_name: str) -> list[Membership]:
     plan = request["assignments"] or []
-    synced = Membership(
-        "sync",
-        _text(request["group_id"]),
-        _text(request["member_id"]),
-        request.get("group_instance_id") or "",
-        request["generation_id"],
-        answer.get("protocol_name") or request.get("protocol_name") or protocol_name,
-        bool(plan),
-        assignment=assignment_text(answer.get("assignment")),
-        error_code=answer.get("error_code"),
-    )
-    return [
-        synced._replace(
-            event="assign",
-            member_id=_text(entry["member_id"]),
-            group_instance_id="",
-            is_leader=entry["member_id"] == request["member_id"],
+    group, member = _text(request["group_id"]), _text(request["member_id"])
+    generation, error = request["generation_id"], answer.get("error_code")
+    protocol = answer.get("protocol_name") or request.get("protocol_name") or protocol_name
+    events = [
+        Membership(
+            "assign",
+            group,
+            _text(entry["member_id"]),
+            "",
+            generation,
+            protocol,
+            entry["member_id"] == request["member_id"],
             assignment=assignment_text(entry["assignment"]),
+            error_code=error,
         )
         for entry in plan
-    ] + [synced]
+    ]
+    own = assignment_text(answer.get("assignment"))
+    instance = request.get("group_instance_id") or ""
+    events.append(
+        Membership(
+            "sync", group, member, instance, generation, protocol, bool(plan), assignment=own,
+            error_code=error,
+        )
+    )  # fmt: skip
+    return events
 
 
 def _left(request: Body, answer: Body) -> list[Membership]:

@@ -1,5 +1,7 @@
 """Build the readers of all fields of a spec in one version."""
 
+from functools import cache
+
 from kdissect.errors import SchemaError, no_layout
 from kdissect.protocol.readers import (
     BoolReader,
@@ -20,6 +22,10 @@ from kdissect.protocol.readers import (
 from kdissect.protocol.specs import FieldSpec, MessageSpec, snake_case
 from kdissect.protocol.structures import ArrayReader, NullableStructReader, StructReader
 
+# Readers have no state, and a projection asks for that of a struct once for each struct around it.
+# By the identity of the fields, which an entry keeps alive: comparing them would take as long.
+_known_structs: dict[tuple[int, int, bool], tuple[tuple[FieldSpec, ...], StructReader]] = {}
+
 
 def build_reader(spec: MessageSpec, version: int) -> StructReader:
     """The readers of all fields of one version."""
@@ -28,8 +34,9 @@ def build_reader(spec: MessageSpec, version: int) -> StructReader:
     return struct_reader(spec.fields, version, version in spec.flexible)
 
 
+@cache
 def primitive_reader(type_name: str, is_compact: bool) -> Reader:
-    """Reader of a type of `PRIMITIVES`."""
+    """Reader of a type of `PRIMITIVES`, which has no state: one for all fields of this type."""
     if type_name == "string":
         return CompactStringReader(1) if is_compact else StringReader(2)
     if type_name in ("bytes", "records"):
@@ -79,7 +86,19 @@ def array_reader(field: FieldSpec, version: int, is_flexible: bool) -> ArrayRead
 
 
 def struct_reader(fields: tuple[FieldSpec, ...], version: int, is_flexible: bool) -> StructReader:
-    """Reader of a struct of these fields."""
+    """Reader of a struct of these fields, the same one for the same fields."""
+    key = (id(fields), version, is_flexible)
+    known = _known_structs.get(key)
+    if known is None:
+        known = fields, new_struct_reader(fields, version, is_flexible)
+        _known_structs[key] = known
+    return known[1]
+
+
+def new_struct_reader(
+    fields: tuple[FieldSpec, ...], version: int, is_flexible: bool
+) -> StructReader:
+    """Make a reader of a struct of these fields."""
     names: list[str] = []
     readers: list[Reader] = []
     tag_names: dict[int, str] = {}

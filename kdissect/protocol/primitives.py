@@ -5,7 +5,7 @@ bytes that are left, and InvalidValue if the bytes cannot be such a value. A len
 forms) is null and returned as None everywhere: old clients wrote null where the schema forbids it.
 """
 
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from typing import Final
 
 from librt.strings import read_f64_be, read_i16_be, read_i32_be, read_i64_be
@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 
 UINT32_MAX: Final = 0xFFFFFFFF
+URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def truncated(data: bytes, offset: i64, size: i64, what: str) -> DecodeError:
@@ -118,7 +119,13 @@ def read_uuid(data: bytes, offset: i64) -> tuple[str, i64]:
     ('AAAAAAAAAAAAAAAAAAAAAA', 16)
     """
     check_offset(data, offset, 16, "uuid")
-    return urlsafe_b64encode(data[offset : offset + 16]).decode("ascii")[:22], offset + 16
+    return uuid_text(data[offset : offset + 16]), offset + 16
+
+
+def uuid_text(data: bytes) -> str:
+    """The text form of a uuid, whose 16 bytes these are."""
+    # What base64.urlsafe_b64encode does, which is Python in two calls.
+    return b2a_base64(data, newline=False).translate(URL_SAFE).rstrip(b"=").decode("ascii")
 
 
 def read_unsigned_varint(data: bytes, offset: i64) -> tuple[i64, i64]:

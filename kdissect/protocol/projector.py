@@ -1,6 +1,7 @@
 """Builds the readers of projected decodes (see `plans` for their results)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from kdissect.protocol.layouts import array_reader, primitive_reader, struct_reader
@@ -57,6 +58,10 @@ class Scope:
     def find(self, role: int) -> _Kept | None:
         """Kept field of a role in this struct only."""
         return self.own.get(role) or self.inner.get(role)
+
+    def items(self) -> Iterator[tuple[int, _Kept]]:
+        """Roles of this struct with their fields; of two with the same, its own is first."""
+        return chain(self.own.items(), self.inner.items())
 
     def roles(self) -> frozenset[int]:
         """Roles of this struct only."""
@@ -162,15 +167,13 @@ class Projector:
         """Shape with the slots of every role visible from `scope`."""
         slots = [0] * self.role_count
         names = [""] * self.role_count
-        for role in range(self.role_count):
-            kept = scope.find(role)
-            outer = scope.parent
-            while kept is None and outer is not None:
-                if self.inherited is None or role in self.inherited:
-                    kept = outer.find(role)
-                outer = outer.parent
-            if kept is not None:
-                slots[role], names[role] = kept.slot, kept.name
+        visible: Scope | None = scope
+        while visible is not None:
+            for role, kept in visible.items():
+                is_own = visible is scope or self.inherited is None or role in self.inherited
+                if is_own and slots[role] == 0:
+                    slots[role], names[role] = kept.slot, kept.name
+            visible = visible.parent
         shape = Shape(kind, text, slots, names)
         self.shapes.append(shape)
         return shape

@@ -97,10 +97,17 @@ class ArrayReader(Reader):
             return offset
         if element.fixed_size >= 0:
             return offset + count * element.fixed_size
+        # Of fixed fields and no tags: nearly all elements of flexible versions.
+        run_size: i64 = element.run_size if isinstance(element, StructReader) else VARIABLE
+        size: i64 = len(data)
         index: i64 = 0
         try:
             while index < count:
-                offset = element.skip(data, offset)
+                at = offset + run_size
+                if run_size >= 0 and at < size and data[at] == 0:
+                    offset = at + 1
+                else:
+                    offset = element.skip(data, offset)
                 index += 1
         except DecodeError as error:
             error.within(f"[{index}]")
@@ -197,6 +204,10 @@ class StructReader(Reader):
         self.size_of_dict: i64 = sys.getsizeof(dict.fromkeys(names)) + COLLECTED_BYTES
         # Used by `skip`: runs of fixed fields merged. The name of a run is in the run.
         self.step_names, self.steps = merge_runs(names, fields)
+        # Bytes of all fields where tags follow them at a known distance.
+        self.run_size: i64 = VARIABLE
+        if is_flexible and len(self.steps) == 1:
+            self.run_size = self.steps[0].fixed_size
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return self.read_within(data, offset, ValueBudget())

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from kdissect.api.dissected import DissectedExchange
+from kdissect.protocol.primitives import uuid_text
 from kdissect.spans.contexts import TraceContext
-from kdissect.tables.row_buffers import topic_id_text
 from kdissect.text.escape import escaped_within
 
 Value = str | int | bool | list[str]
@@ -142,7 +142,7 @@ def topics_of(exchange: DissectedExchange) -> list[tuple[str, list[int]]]:
     """The topics and their partitions, in the order of the exchange."""
     found: dict[str, list[int]] = {}
     for partition in exchange.partitions:
-        name = partition.topic or topic_id_text(partition.topic_id)
+        name = partition.topic or uuid_text(partition.topic_id)
         found.setdefault(name, []).append(partition.partition)
     return list(found.items())
 

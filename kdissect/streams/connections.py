@@ -571,8 +571,10 @@ class Streams:
         """Receiver of the segment's direction, which is woken if it is parked."""
         flow = flow_of(segment)
         receiver = self._receivers.get(flow)
-        if receiver is not None or self.parking is None or not self.parking.has(flow):
+        if receiver is not None or self.parking is None or not self.parking.parked:
             return receiver
+        if not self.parking.has(flow):
+            return None
         if len(self._receivers) >= 2 * self._max_active:
             self._make_room(segment, events)
         # Which may have ended it.

@@ -127,7 +127,7 @@ class DuplicatePackets:
             self._chain()
         numbers = wanted.numbers
         stream = wanted.stream
-        oldest = max(oldest, self.count - RECENT_SEGMENTS, 0)
+        oldest = max(oldest, max(self.count - RECENT_SEGMENTS, 0))
         at = self._latest[stream & (RECENT_SEGMENTS - 1)]
         while at >= oldest:
             mark = self.marks[at & (RECENT_SEGMENTS - 1)]

@@ -35,11 +35,12 @@ from kdissect.messages.old_protocols import (
 from kdissect.messages.partitions import WIDTH
 from kdissect.protocol.apis import api_name, vendor_api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
+from kdissect.protocol.primitives import uuid_text
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
 from kdissect.tables.arrow_streams import copied
 from kdissect.tables.matrices import Ints, Memory
-from kdissect.tables.row_buffers import CODECS, TIMESTAMP_TYPES, VENDOR_BASE, Rows, topic_id_text
+from kdissect.tables.row_buffers import CODECS, TIMESTAMP_TYPES, VENDOR_BASE, Rows
 from kdissect.tables.rows import PartitionRows, RecordRows
 from kdissect.tables.schemas import Column, Table
 
@@ -180,7 +181,7 @@ class BatchBuilder:
         if "topic" in self.wanted:
             return self._with_topics(made)
         if "assignment" in self.wanted:
-            names = {topic_id_text(raw): name for raw, name in self.names.items()}
+            names = {uuid_text(raw): name for raw, name in self.names.items()}
             return self._named_assignments(made, names)
         return made
 
@@ -190,7 +191,7 @@ class BatchBuilder:
         if topics.null_count == 0 or ids.null_count == len(ids):
             return batch
         texts = topics.dictionary.to_pylist()
-        names = {topic_id_text(raw): name for raw, name in self.names.items()}
+        names = {uuid_text(raw): name for raw, name in self.names.items()}
         place = np.array(
             [len(texts) + i if text in names else NULL
              for i, text in enumerate(ids.dictionary.to_pylist())],
@@ -208,7 +209,7 @@ class BatchBuilder:
         """Return the rows that were held back, with the names learnt since."""
         held, self.held = self.held, []
         self.shared.add(held, -1)
-        names = {topic_id_text(raw): name for raw, name in self.names.items()}
+        names = {uuid_text(raw): name for raw, name in self.names.items()}
         name = self._named if "topic" in self.wanted else self._named_assignments
         return [name(batch, names).select(self.wanted) for batch in held]
 
@@ -334,7 +335,7 @@ class Columns:
         if name == "topic":
             return self._topics(values)
         if name == "topic_id":
-            texts = [topic_id_text(raw) for raw in self.rows.topic_ids.indices]
+            texts = [uuid_text(raw) for raw in self.rows.topic_ids.indices]
             return dictionary(values, texts, self.repeats)
         if name == "decode_status":
             statuses, inverse = distinct(values)
@@ -344,7 +345,7 @@ class Columns:
         known = self.rows.texts.get(name)
         texts = list(known.indices) if known is not None else []
         if name == "assignment":
-            by_id = {topic_id_text(raw): name for raw, name in self.builder.names.items()}
+            by_id = {uuid_text(raw): name for raw, name in self.builder.names.items()}
             texts = [with_names(text, by_id) for text in texts]
         return dictionary(values, texts)
 

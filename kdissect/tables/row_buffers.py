@@ -5,11 +5,10 @@ A writer appends the stored columns of one row of its table, column after column
 modules: functions that generated writers call by name.
 """
 
-import base64
 import ipaddress
 from typing import Final
 
-from librt.strings import BytesWriter
+from librt.strings import BytesWriter, read_i16_be
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
@@ -31,6 +30,9 @@ TIMESTAMP_TYPES: Final = ("create", "append")
 # Vendors follow the protocols before 0.8 in codes, by their index in `apis.VENDORS`.
 VENDOR_BASE: Final = 16
 IPV4_SIZE: Final = 4
+# Texts of addresses: each of a client's connections has its own copy of the bytes.
+KNOWN_ADDRESSES: Final = 4096
+_known_addresses: dict[bytes, str] = {}
 
 
 class Texts:
@@ -100,11 +102,6 @@ class TopicIds:
         return size
 
 
-def topic_id_text(topic_id: bytes) -> str:
-    """Return the text form that Kafka uses: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(topic_id).decode("ascii").rstrip("=")
-
-
 class Rows:
     """Rows of one table since the last batch: a buffer, their number, and dictionaries.
 
@@ -168,7 +165,17 @@ class ConnectionRow:
         """TCP port of the side that sends in a direction."""
         flow = self.connection.flow
         at = len(flow) - 4 + 2 * direction
-        return int.from_bytes(flow[at : at + 2], "big")
+        return i64(read_i16_be(flow, at)) & 0xFFFF
+
+    def framed_bytes(self, direction: i64) -> i64:
+        """Bytes of a direction that were cut into frames."""
+        first, second = self.framed
+        return first if direction == OPENER else second
+
+    def skipped_bytes(self, direction: i64) -> i64:
+        """Bytes of a direction that could not be cut into frames."""
+        first, second = self.skipped
+        return first if direction == OPENER else second
 
     def proxied_address(self) -> str:
         """Address of the client behind a proxy; "" if unknown."""
@@ -310,12 +317,25 @@ def or_null(value: i64) -> i64:
     return NULL if value == -1 else value
 
 
+def of(both: tuple[i64, i64], direction: i64) -> i64:
+    """Return the value of a direction. (An index that is no constant would box both.)"""
+    first, second = both
+    return first if direction == OPENER else second
+
+
 def address_text(address: bytes) -> str:
     """Format an IP address of 4 or 16 bytes, IPv6 in the shortest form (RFC 5952).
 
     >>> address_text(bytes([127, 0, 0, 1]))
     '127.0.0.1'
     """
-    if len(address) == IPV4_SIZE:
-        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
-    return str(ipaddress.ip_address(address))
+    known = _known_addresses.get(address)
+    if known is None:
+        if len(address) == IPV4_SIZE:
+            known = f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
+        else:
+            known = str(ipaddress.ip_address(address))
+        if len(_known_addresses) >= KNOWN_ADDRESSES:
+            _known_addresses.clear()
+        _known_addresses[address] = known
+    return known

@@ -112,7 +112,7 @@ class Tls:
         """Output events for an input event, in order."""
         if isinstance(event, End):
             return self._end(event)
-        if not isinstance(event, Chunk | Gap):
+        if not isinstance(event, (Chunk, Gap)):
             return [event]
         connection, direction = event.connection, event.direction
         if connection.clear_directions >> direction & 1:
@@ -255,7 +255,7 @@ class Tls:
         before = session.held
         out: list[Event] = []
         for event in events:
-            if isinstance(event, Chunk | Gap):
+            if isinstance(event, (Chunk, Gap)):
                 out += session.feed(event)
         self._note_held(session, before)
         if session.held > self._max_held:

@@ -153,7 +153,7 @@ def chains(size: int) -> bytes:
 def test_a_look_takes_a_bounded_number_of_steps_a_byte(unit: bytes) -> None:
     for data in (unit * (40_000 // len(unit)), chains(40_000)):
         window = Window(data, 0, len(data), False, False)
-        window.starts += range(0, len(data), 1448)
+        window.starts.extend(range(0, len(data), 1448))
         state = ConnectionState(CONNECTION)
         RequestSearch(FITTING).find(state, window)
         assert 0 < window.work < FIRST_STEPS + (STEPS_EACH + 20) * len(data)

@@ -16,7 +16,7 @@ from kdissect.cli.program import run
 from kdissect.errors import CaptureError, Problem
 from kdissect.live import broker_names
 from kdissect.live.broker_names import FILE, FILE_BYTES, BrokerNames
-from kdissect.tables.row_buffers import topic_id_text
+from kdissect.protocol.primitives import uuid_text
 from tests.live.made_rows import status
 from tests.seeds import SEED
 from tests.test_late_names import OFFSETS_ID, fetch, talk_of
@@ -28,7 +28,7 @@ ORDERS, PAYMENTS = bytes(range(16)), bytes(range(200, 216))
 def replica(logs: Path, name: str, raw: bytes) -> Path:
     """A partition's directory as Kafka writes it."""
     (logs / name).mkdir(parents=True)
-    (logs / name / FILE).write_text(f"version: 0\ntopic_id: {topic_id_text(raw)}")
+    (logs / name / FILE).write_text(f"version: 0\ntopic_id: {uuid_text(raw)}")
     return logs / name / FILE
 
 
@@ -98,7 +98,7 @@ def test_new_topics_are_found_while_it_runs_some_at_each_tick(
     assert found[-1] == 6
     assert found == sorted(found)
     assert found[0] <= 3
-    content = f"version: 0\ntopic_id: {topic_id_text(PAYMENTS)}\n"
+    content = f"version: 0\ntopic_id: {uuid_text(PAYMENTS)}\n"
     (tmp_path / "unfinished-0" / FILE).write_text(content)
     names.reopen()
     names.tick(status(36))
@@ -115,7 +115,7 @@ def test_new_topics_are_found_while_it_runs_some_at_each_tick(
         ("version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw", "not in the format of Kafka"),
         ("version: 0\ntopic_id: AAECAwQFBgcICQoLDA0OD\x00", "not in the format of Kafka"),
         ("version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw" + " " * FILE_BYTES, "more than 1024 bytes"),
-        ("version: 0\ntopic_id: " + topic_id_text(ORDERS), "it has the id of orders"),
+        ("version: 0\ntopic_id: " + uuid_text(ORDERS), "it has the id of orders"),
     ],
 )
 def test_a_file_that_is_not_kafkas_is_a_problem_and_names_nothing(

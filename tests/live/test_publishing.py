@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 import kdissect
 from kdissect.live.files.publishing import Sealed, publish
+from kdissect.protocol.primitives import uuid_text
 from kdissect.tables.rotations import BALANCE
-from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.spool import Spool
 from tests.live.replays import CAPTURES, read_run, replay, rows_of
 
@@ -67,7 +67,7 @@ def test_assignments_get_the_names_too(tmp_path: Path) -> None:
     early = texts
     for raw, name in names.items():
         early = [
-            None if text is None else text.replace(f"{name}:", f"{topic_id_text(raw)}:")
+            None if text is None else text.replace(f"{name}:", f"{uuid_text(raw)}:")
             for text in early
         ]
     assert early != texts

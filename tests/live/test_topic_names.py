@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kdissect.live.files import topics
 from kdissect.live.files.topics import TopicNames
-from kdissect.tables.row_buffers import topic_id_text
+from kdissect.protocol.primitives import uuid_text
 from tests.live.replays import CAPTURES, EVERY, only_run, read_run, replay, rows_of
 
 CAPTURE = CAPTURES / "consumer-groups-4.3.1.pcapng"
@@ -18,7 +18,7 @@ def test_names_that_are_kept_come_back(tmp_path: Path) -> None:
     kept.keep({ORDERS: "orders"})
     kept.keep({ORDERS: "orders", PAYMENTS: "payments"})
     assert TopicNames(tmp_path, is_secret=False).read() == {ORDERS: "orders", PAYMENTS: "payments"}
-    assert json.loads((tmp_path / "topics.json").read_text())[topic_id_text(ORDERS)] == "orders"
+    assert json.loads((tmp_path / "topics.json").read_text())[uuid_text(ORDERS)] == "orders"
 
 
 def test_captures_that_share_a_directory_do_not_take_names_from_each_other(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_next_start_knows_names_that_it_has_not_seen(tmp_path: Path) -> None
     (tmp_path / "second" / "topics.json").write_text(json.dumps(renamed))
     watcher = replay(CAPTURE, tmp_path / "second", EVERY)
     known = json.loads((tmp_path / "second" / "topics.json").read_text())
-    assert known == {topic_id_text(raw): name for raw, name in watcher.names.items()}
+    assert known == {uuid_text(raw): name for raw, name in watcher.names.items()}
     assert set(known) == set(json.loads(names))
 
 

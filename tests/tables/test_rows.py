@@ -18,11 +18,12 @@ from kdissect.messages.memberships import Membership
 from kdissect.messages.partitions import MIXED_CODEC, WIDTH, Partition, partitions_of
 from kdissect.messages.record_columns import MAX_MS, ns_of_ms
 from kdissect.messages.request_fields import RequestFields
+from kdissect.protocol.primitives import uuid_text
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, Connection
 from kdissect.tables.batches import ARROW_TYPES, BatchBuilder, arrow_schema
 from kdissect.tables.body_rows import BodyRows, MemberRows
-from kdissect.tables.row_buffers import Rows, address_text, topic_id_text
+from kdissect.tables.row_buffers import Rows, address_text
 from kdissect.tables.rows import (
     BatchRows,
     ConnectionRows,
@@ -520,7 +521,7 @@ def test_addresses_are_those_of_the_standard_library(address: bytes) -> None:
 def test_addresses_and_topic_ids_as_text() -> None:
     assert address_text(bytes([10, 0, 0, 9])) == "10.0.0.9"
     assert address_text(bytes(15) + b"\x01") == "::1"
-    assert topic_id_text(TOPIC_ID) == TOPIC_ID_TEXT
+    assert uuid_text(TOPIC_ID) == TOPIC_ID_TEXT
 
 
 def test_columns_carry_meaning_and_unit() -> None:

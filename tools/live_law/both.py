@@ -16,9 +16,9 @@ from kdissect.live.listener import Listener, Status
 from kdissect.live.shedding import Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
+from kdissect.protocol.primitives import uuid_text
 from kdissect.sources.opening import open_interfaces
 from kdissect.sources.packet_source import Counts, PacketSource
-from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.schemas import TABLES
 from tools.record.networks import Tap
 from tools.record.sniffer import Sniffer
@@ -176,7 +176,7 @@ class Both:
             lost, received = last.packet_source.dropped, last.packet_source.received
             raise RuntimeError(f"the live capture lost {lost} of {received} packets: run it again")
         names = self._watcher.names
-        by_id = {topic_id_text(topic_id): name for topic_id, name in names.items()}
+        by_id = {uuid_text(topic_id): name for topic_id, name in names.items()}
         self.live = {name: named(rows, by_id) for name, rows in self.keeper.rows.items()}
 
     def _take_filed(self) -> None:

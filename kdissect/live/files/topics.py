@@ -12,10 +12,10 @@ from kdissect.errors import DatasetError
 from kdissect.live.files.runs import locked
 from kdissect.live.files.spools import FILE_MODES
 from kdissect.live.topic_ids import id_of
+from kdissect.protocol.primitives import uuid_text
 from kdissect.system.confined import Below
 from kdissect.system.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
-from kdissect.tables.row_buffers import topic_id_text
 from kdissect.tables.spool import write_whole
 
 # The newest are kept: a file of 10 MB. Clusters have up to some ten thousand topics.
@@ -56,7 +56,7 @@ class TopicNames:
         # Another capture may write to the same directory.
         with locked(self.path.parent):
             merged = list({**self.read(), **known}.items())[-KEPT_NAMES:]
-            texts = {topic_id_text(raw): name for raw, name in merged}
+            texts = {uuid_text(raw): name for raw, name in merged}
             content = json.dumps(texts, indent=0).encode()
             write_whole(self.path, content, is_synced=True, mode=self.mode)
         self.known = len(known)

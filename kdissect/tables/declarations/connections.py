@@ -95,11 +95,11 @@ CONNECTIONS = Table(
                 Counter(
             "framed_bytes", "bytes",
             "payload cut into frames, size fields and PROXY headers included",
-            source="c.framed[{way}]",
+            source="c.framed_bytes({way})",
         ),
                 Counter(
             "skipped_bytes", "bytes", "payload that could not be cut into frames",
-            source="c.skipped[{way}]",
+            source="c.skipped_bytes({way})",
         ),
                 Counter(
             "tls_bytes", "bytes", "TLS overhead: handshakes, record headers, tags",
@@ -119,20 +119,20 @@ CONNECTIONS = Table(
         Column(
             "handshake_rtt_broker_ns", INT64, "ns",
             "part of it between the tap and the broker side",
-            source="or_null(c.connection.handshake_half_ns[c.down])",
+            source="or_null(of(c.connection.handshake_half_ns, c.down))",
         ),
         Column(
             "handshake_rtt_client_ns", INT64, "ns",
             "part of it between the tap and the client side",
-            source="or_null(c.connection.handshake_half_ns[c.up])",
+            source="or_null(of(c.connection.handshake_half_ns, c.up))",
         ),
         Column(
             "min_rtt_broker_ns", INT64, "ns", "smallest data to ACK time, tap to broker side",
-            source="or_null(c.connection.min_rtt_ns[c.down])",
+            source="or_null(of(c.connection.min_rtt_ns, c.down))",
         ),
         Column(
             "min_rtt_client_ns", INT64, "ns", "smallest data to ACK time, tap to client side",
-            source="or_null(c.connection.min_rtt_ns[c.up])",
+            source="or_null(of(c.connection.min_rtt_ns, c.up))",
         ),
         Column(
             "exchanges", INT64, "", "exchanges of the connection",
