@@ -96,6 +96,9 @@ def reading(command: F) -> F:
 
     @wraps(command)
     def with_strict(settings: Settings, strict: bool, **values: Any) -> Any:
+        from kdissect.system.freed_memory import keep_freed_memory
+
+        keep_freed_memory()
         return command(**values, settings={**settings, "strict": strict})
 
     wrapped: F = with_strict

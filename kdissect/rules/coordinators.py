@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.summary.arrow_columns import (
-    groups,
     has_word,
     integers,
     is_set,
@@ -133,14 +132,18 @@ def _keys_in_order(
     """Group, client and connection of rows, each with its rows, in the order of the first ones."""
     groups_of, group_places = names_and_places(batch, "group_id")
     clients_of, client_places = names_and_places(batch, "client_id")
-    connections = integers(batch, "connection_id", 0)
+    connections = integers(batch, "connection_id", 0)[rows]
     names = group_places[rows] * len(clients_of) + client_places[rows]
+    order = np.lexsort((connections, names))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(names[order]) != 0) | (np.diff(connections[order]) != 0)
+    starts = is_first.nonzero()[0].tolist()
+    ordered = rows[order]
     found = []
-    for name, some in groups(names):
-        group, client = divmod(int(name), len(clients_of))
-        for connection, few in groups(connections[rows[some]]):
-            key = (groups_of[group], clients_of[client], int(connection))
-            found.append((key, rows[some][few]))
+    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+        group, client = divmod(int(names[order[start]]), len(clients_of))
+        key = (groups_of[group], clients_of[client], int(connections[order[start]]))
+        found.append((key, ordered[start:stop]))
     return sorted(found, key=lambda one: int(one[1][0]))
 
 

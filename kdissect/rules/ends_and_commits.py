@@ -1,13 +1,12 @@
 """Ends of partitions, and the lowest commits of groups: how far one may be behind."""
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kdissect.analysis.summary.arrow_columns import groups, integers, text_groups
+from kdissect.analysis.summary.arrow_columns import integers, names_and_places, reduced
 
 MOST_PARTITIONS: Final = 10_000
 LONG_LOG: Final = 20  # offset of an end; a group that is behind many shorter ones is not reported
@@ -27,9 +26,19 @@ class EndsAndCommits:
         if not (commits >= 0).any() and not (ends >= LONG_LOG).any():
             return
         partitions = integers(batch, "partition", -1)
-        for topic, rows in text_groups(batch, "topic"):
-            _keep(self._ends, np.max, topic or "", partitions[rows], ends[rows])
-            _keep(self._commits, np.min, topic or "", partitions[rows], commits[rows])
+        topics, places = names_and_places(batch, "topic")
+        for kept, choose, offsets in (
+            (self._ends, np.maximum, ends),
+            (self._commits, np.minimum, commits),
+        ):
+            rows = (offsets >= 0).nonzero()[0]
+            found = reduced(choose, offsets[rows], places[rows], partitions[rows])
+            for (place, partition), offset in zip(*found, strict=True):
+                key = (topics[place], partition)
+                if key in kept:
+                    kept[key] = int(choose(offset, kept[key]))
+                elif len(kept) < MOST_PARTITIONS:
+                    kept[key] = offset
 
     def behind(self) -> int:
         """Records between all ends and commits, at the most; more where not known.
@@ -40,20 +49,3 @@ class EndsAndCommits:
             return sum(self._ends.values())
         behind = (self._ends.get(place, 0) - offset for place, offset in self._commits.items())
         return sum(max(0, one) for one in behind)
-
-
-def _keep(
-    kept: dict[tuple[str, int], int],
-    choose: Callable[[Offsets], np.int64],
-    topic: str,
-    partitions: Offsets,
-    offsets: Offsets,
-) -> None:
-    known = offsets >= 0
-    offsets = offsets[known]
-    for partition, rows in groups(partitions[known]):
-        key = (topic, int(partition))
-        if key in kept:
-            kept[key] = int(choose(np.append(offsets[rows], kept[key])))
-        elif len(kept) < MOST_PARTITIONS:
-            kept[key] = int(choose(offsets[rows]))

@@ -91,15 +91,16 @@ class Expelled:
         rows = is_of.nonzero()[0]
         if not len(rows):
             return
-        sent, packets = integers(batch, "request_start", 0), integers(batch, "request_packet", 0)
+        sent = integers(batch, "request_start", 0)
+        rows = rows[sent[rows].argsort(kind="stable")]
+        packets = integers(batch, "request_packet", 0)
         names = (texts(batch, name) for name in ("group_id", "client_id", "api", "error"))
-        groups, clients, apis, errors = names
-        for row in rows[sent[rows].argsort(kind="stable")].tolist():
-            key = (str(groups[row]), str(clients[row] or ""))
-            sent_ns, api = int(sent[row]), apis[row]
+        columns = [one[rows].tolist() for one in (*names, sent, packets)]
+        for group, client, api, error, sent_ns, packet in zip(*columns, strict=True):
+            key = (group, client or "")
             last = self._last.get(key)
-            if last is not None and errors[row] == UNKNOWN:
-                self._look(key, last, sent_ns, int(packets[row]))
+            if last is not None and error == UNKNOWN:
+                self._look(key, last, sent_ns, packet)
             if last is not None or len(self._last) < MOST:
                 is_new = api in NEW or (last is not None and last.is_new and api not in CLASSIC)
                 self._last[key] = Last(sent_ns, api == LEAVE, is_new)

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from kdissect.analysis.dimensions import MS, SECOND_NS
 from kdissect.analysis.summary.arrow_columns import (
-    groups,
     has_text,
     has_word,
     integers,
     is_set,
+    names_and_places,
+    reduced,
     text_groups,
     texts,
 )
@@ -236,13 +237,13 @@ class Indicators:
         if not written.any():
             return
         partitions = integers(batch, "partition", -1)
-        for topic, rows in text_groups(batch, "topic"):
-            chosen = rows[written[rows]]
-            for partition, places in groups(partitions[chosen]):
-                key = (topic or "", int(partition))
-                if key in self._produced or len(self._produced) < MOST_PARTITIONS:
-                    size = int(sizes[chosen][places].sum())
-                    self._produced[key] = self._produced.get(key, 0) + size
+        topics, places = names_and_places(batch, "topic")
+        rows = written.nonzero()[0]
+        found = reduced(np.add, sizes[rows], places[rows], partitions[rows])
+        for (place, partition), size in zip(*found, strict=True):
+            key = (topics[place], partition)
+            if key in self._produced or len(self._produced) < MOST_PARTITIONS:
+                self._produced[key] = self._produced.get(key, 0) + size
 
     @property
     def most_behind(self) -> int:
