@@ -89,6 +89,8 @@ INLINED = {
 GCC_OPTIONS = ["-w", "-fvisibility=hidden", "-fno-semantic-interposition"]
 MODE = os.environ.get("KDISSECT_COMPILE", "1")
 PROFILE = os.environ.get("KDISSECT_PROFILE", "")
+# In a library that is optimized by counts; benchmarks look for it.
+PROFILED = "kdissect: optimized by a profile"
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
 
@@ -206,7 +208,10 @@ def _unit(source: str) -> str:
 def _write_unit(name: str, sources: Sequence[str]) -> str:
     """The path of a C file that includes these."""
     path = Path("build", f"unit_{name}.c")
-    path.write_text("".join(f'#include "{Path(each).resolve()}"\n' for each in sources))
+    lines = [f'#include "{Path(each).resolve()}"' for each in sources]
+    if name == "runtime" and is_counted(PROFILE):
+        lines.append(f'const char kdissect_profile[] __attribute__((used)) = "{PROFILED}";')
+    path.write_text("\n".join([*lines, ""]))
     return str(path)
 
 

@@ -30,6 +30,7 @@ from benchmarks.workloads import ROOT, made
 ACCEPTED = ROOT / "benchmarks" / "instructions.json"
 SEED = ROOT / "captures" / "quickstart.pcapng"
 TOLERANCE = 0.02
+PROFILED = b"kdissect: optimized by a profile"  # by setup.py
 COMPILER = re.compile(rb"(?:GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
 
 
@@ -122,10 +123,12 @@ def built_with(compiled: str) -> dict[str, str]:
     place = Path(compiled) if compiled else Path(_installed())
     # Other packages have mypyc's libraries there, too, which other compilers have built.
     libraries = [file for file in place.glob("kdissect__mypyc*.so") if file.is_file()]
-    said = COMPILER.search(libraries[0].read_bytes()) if libraries else None
+    code = libraries[0].read_bytes() if libraries else b""
+    said = COMPILER.search(code)
     return {
         "Python": platform.python_version(),
         "compiler": said[0].decode() if said else "unknown",
+        "profile": "of captures/" if PROFILED in code else "none",
         "pyarrow": pyarrow.__version__,
         "machine": platform.machine(),
         "C library": " ".join(platform.libc_ver()),

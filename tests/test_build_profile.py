@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks import instructions
+
 GCC = shutil.which("gcc") or ""
 SETUP = Path(__file__).parent.parent / "setup.py"
 PROGRAM = "int main(int count, char **all) { return count > 1 ? 0 : all[0][0] == 0; }\n"
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(not GCC, reason="only GCC counts so")
 
 def from_setup() -> dict[str, Any]:
     """Functions of setup.py, which would build if it were imported."""
-    names = {"UNITS", "is_counted", "check_counts", "profile_options"}
+    names = {"PROFILED", "UNITS", "is_counted", "check_counts", "profile_options"}
     tree = ast.parse(SETUP.read_text())
     tree.body = [
         node
@@ -72,6 +74,10 @@ def test_a_build_counts_and_the_next_one_there_is_optimized_by_the_counts(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="was not counted there"):
         made["check_counts"]("temp", str(profile))
+
+
+def test_benchmarks_look_for_what_the_build_writes() -> None:
+    assert from_setup()["PROFILED"].encode() == instructions.PROFILED
 
 
 def test_without_a_directory_nothing_is_counted() -> None:

@@ -43,3 +43,4 @@ def test_the_compiler_is_that_of_the_own_library(tmp_path):
     for name, said in (("a1b2__mypyc", b"GCC: (GNU) 15.2.1"), ("kdissect__mypyc", b"GCC: (X) 9.1")):
         (tmp_path / f"{name}.so").write_bytes(b"\0" + said + b"\0")
     assert instructions.built_with(str(tmp_path))["compiler"] == "GCC: (X) 9.1"
+    assert instructions.built_with(str(tmp_path))["profile"] == "none"
