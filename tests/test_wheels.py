@@ -84,6 +84,14 @@ def test_a_wheel_of_these_sources_for_this_python_is_taken(tree: Path) -> None:
     assert matching_wheel(tree, tree / "dist", compiled=False) is None
 
 
+def test_a_wheel_that_auditwheel_repaired_is_taken(tree: Path) -> None:
+    """auditwheel repacks its output, with entries for directories."""
+    wheel = make_wheel(tree)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.mkdir("kdissect/packets")
+    assert matching_wheel(tree, tree / "dist", compiled=True) == wheel
+
+
 def test_the_plain_wheel_is_taken_only_when_it_is_asked_for(tree: Path) -> None:
     wheel = make_wheel(tree, tag="py3-none-any", libraries=())
     assert matching_wheel(tree, tree / "dist", compiled=True) is None

@@ -40,7 +40,8 @@ def matching_wheel(root: Path, directory: Path, *, compiled: bool) -> Path | Non
 def differences(root: Path, wheel: Path, *, compiled: bool) -> list[str]:
     """Differences between the wheel and the sources."""
     with zipfile.ZipFile(wheel) as archive:
-        held = {name: archive.read(name) for name in archive.namelist()}
+        # auditwheel's have entries for directories.
+        held = {name: archive.read(name) for name in archive.namelist() if name[-1] != "/"}
     sources = package_files(root)
     package = {
         name: data
