@@ -17,7 +17,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CAPTURES: Final = ROOT / "captures"
-# The program itself ends without what ends a process usually, when the counts are written.
+# By the library: the program leaves without the exit handlers of C, which write the counts.
 DISSECTS: Final = """
 import sys, tempfile
 import kdissect

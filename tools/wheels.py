@@ -1,9 +1,9 @@
 """Wheels as they are published: python -m tools.wheels [--pythons PYTHON ...]
 
 Makes dist/ anew: the sdist, a plain wheel for any Python, and from the sdist a compiled wheel for
-each Python that is found here, on Linux optimized by a profile (`build_profile`; without it with
---no-profile, in half the time). auditwheel repairs the compiled ones (which gives them their
-manylinux tag), `twine check` reads all, and each must hold what the others hold.
+each Python that is found here, on Linux optimized by a profile (`build_profile`) unless
+--no-profile is given. auditwheel repairs the compiled ones (which gives them their manylinux tag),
+`twine check` reads all, and each must hold what the others hold.
 """
 
 import argparse

@@ -78,9 +78,9 @@ def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
 
 
 def may_be_sized(data: bytes, start: i64) -> bool:
-    """Return whether one of `SIZED_RECOGNISERS` may know eight bytes, of which two are 0.
+    """Return whether one of `SIZED_RECOGNISERS` may know eight bytes that begin with two zeros.
 
-    False is certain. Nearly all connections begin so: to ask them takes ten times as long.
+    False is certain. Nearly all connections begin so, and asking each takes ten times as long.
     """
     size = i64(read_i32_be(data, start))
     code = i64(read_i32_be(data, start + 4))

@@ -65,9 +65,9 @@ WAIT: Final = -3  # one may start at `Window.at`, more bytes are needed
 class Window:
     """The waiting bytes, ``data[start:end]``; those of holes are zeros.
 
-    `starts` are the indices where captured segments start, `ends` where they end on the wire, both
-    in order. `holes` are spans of missing bytes, in order; `times` are capture times in ns and the
-    indices from which on they apply; `position` is the stream position of the first byte.
+    `starts`, `ends`, `holes` and `times` (ns) describe their segments, and are made when they are
+    asked for: most windows are of one segment, from `only_start` (-1: its first bytes are gone) to
+    `only_end`, at `only_time`. `position` is the stream position of the first byte.
     `is_last`: no more will follow; `is_full`: no more is held unless bytes at the start are
     dropped.
 
@@ -89,7 +89,6 @@ class Window:
         self.end = end
         self.is_full = is_full
         self.is_last = is_last
-        # Of one segment, as most windows are: none of the lists below has to be made.
         self.only_start: i64 = -1
         self.only_end: i64 = -1
         self.only_time: i64 = -1
@@ -107,7 +106,7 @@ class Window:
 
     @property
     def starts(self) -> list[int]:
-        """See above."""
+        """Indices where captured segments start, in order."""
         starts = self._starts
         if starts is None:
             starts = [self.only_start] if self.only_start >= 0 else []
@@ -116,7 +115,7 @@ class Window:
 
     @property
     def ends(self) -> set[int]:
-        """See above."""
+        """Indices where captured segments end on the wire."""
         ends = self._ends
         if ends is None:
             ends = {self.only_end} if self.only_end >= 0 else set()
@@ -125,7 +124,7 @@ class Window:
 
     @property
     def holes(self) -> list[tuple[int, int]]:
-        """See above."""
+        """Spans of missing bytes, in order."""
         holes = self._holes
         if holes is None:
             holes = []
@@ -134,7 +133,7 @@ class Window:
 
     @property
     def times(self) -> list[tuple[int, int]]:
-        """See above."""
+        """Indices in order, with the capture time from there on."""
         times = self._times
         if times is None:
             times = [(self.start, self.only_time)] if self.only_end >= 0 else []

@@ -317,8 +317,8 @@ def or_null(value: i64) -> i64:
     return NULL if value == -1 else value
 
 
-def of(both: tuple[i64, i64], direction: i64) -> i64:
-    """Return the value of a direction. (An index that is no constant would box both.)"""
+def in_direction(both: tuple[i64, i64], direction: i64) -> i64:
+    """Return the value of a direction. Compiled, an index would make objects of both."""
     first, second = both
     return first if direction == OPENER else second
 

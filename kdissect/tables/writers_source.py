@@ -49,7 +49,7 @@ from kdissect.tables.row_buffers import (
     code_in,
     count_or_null,
     flag_or_null,
-    of,
+    in_direction,
     or_null,
     partition_count,
     retransmitted_bytes,

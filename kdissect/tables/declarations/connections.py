@@ -119,20 +119,20 @@ CONNECTIONS = Table(
         Column(
             "handshake_rtt_broker_ns", INT64, "ns",
             "part of it between the tap and the broker side",
-            source="or_null(of(c.connection.handshake_half_ns, c.down))",
+            source="or_null(in_direction(c.connection.handshake_half_ns, c.down))",
         ),
         Column(
             "handshake_rtt_client_ns", INT64, "ns",
             "part of it between the tap and the client side",
-            source="or_null(of(c.connection.handshake_half_ns, c.up))",
+            source="or_null(in_direction(c.connection.handshake_half_ns, c.up))",
         ),
         Column(
             "min_rtt_broker_ns", INT64, "ns", "smallest data to ACK time, tap to broker side",
-            source="or_null(of(c.connection.min_rtt_ns, c.down))",
+            source="or_null(in_direction(c.connection.min_rtt_ns, c.down))",
         ),
         Column(
             "min_rtt_client_ns", INT64, "ns", "smallest data to ACK time, tap to client side",
-            source="or_null(of(c.connection.min_rtt_ns, c.up))",
+            source="or_null(in_direction(c.connection.min_rtt_ns, c.up))",
         ),
         Column(
             "exchanges", INT64, "", "exchanges of the connection",
