@@ -167,7 +167,10 @@ def layouts_of(exchange: Any, side: str, frame: bytes) -> Iterator[Layout]:
 
 @contextmanager
 def messages_told(tell: Callable[[Layout], None]) -> Iterator[None]:
-    """Report every record and embedded message decoded in the meantime."""
+    """Report every record and embedded message decoded in the meantime.
+
+    By modules of the sources: compiled ones call each other directly.
+    """
 
     def decode_message(
         file: str, name: str, version: int, data: bytes, offset: int = 0, first_release: str = ""
