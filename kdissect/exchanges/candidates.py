@@ -64,6 +64,8 @@ class Layout:
 
     def __init__(self, plan: Plan, has_tags: bool) -> None:
         self.plan = plan
+        # Of a body that does not fit, its end is all that is needed.
+        self.whole: Reader = plan.reader
         self.min_size: i64 = plan.reader.min_size
         self.fixed_size: i64 = plan.reader.fixed_size
         self.has_tags = has_tags
@@ -75,6 +77,7 @@ class Layout:
         self.element_size: i64 = 0
         reader = plan.reader
         if isinstance(reader, ProjectedStruct):
+            self.whole = reader.plain
             self._find_places(plan.shapes, reader.steps)
 
     def _find_places(self, shapes: list[Shape], steps: list[Reader]) -> None:
@@ -173,6 +176,8 @@ class Candidates:
         if not layout.may_be(data, start):
             return False
         self.steps += LAYOUT_STEPS + LAYOUT_STEPS_A_BYTE * len(data)
+        if layout.whole.end_of(data, start) != len(data):
+            return False
         self._sink.begin()
         try:
             if layout.plan.run(data, start, self._sink) != len(data):

@@ -3,6 +3,7 @@
     read(data, offset)           → value, next offset     every field, as plain Python values
     read_within(data, offset, budget)                     the same, until the budget is spent
     skip(data, offset)           → next offset            bounds checked, nothing built
+    end_of(data, offset)         → next offset, FAILED    like skip, for bytes that may not fit
     project(data, offset, sink)  → next offset            only requested fields
 
 All end at the same offset; `skip` and `project` do not parse tags that were not requested, so they
@@ -12,9 +13,11 @@ of the message. Errors get their path while they unwind. Arrays and structs are 
 
 from typing import Final
 
+from librt.strings import read_i16_be, read_i32_be
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
+from kdissect.errors import DecodeError
 from kdissect.protocol.primitives import (
     check_offset,
     read_bool,
@@ -153,9 +156,23 @@ class Reader:
         """Offset after the value at `offset`."""
         return offset
 
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        """Like `skip`; FAILED in place of an error, which takes as long as a hundred bytes."""
+        try:
+            return self.skip(data, offset)
+        except DecodeError:
+            return FAILED
+
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
         """Like `skip`, after passing requested fields to `sink`; none unless overridden."""
         return self.skip(data, offset)
+
+
+def end_behind(data: bytes, start: i64, length: i64) -> i64:
+    """Offset after so many bytes from `start` on; FAILED if fewer are left, or it is below null."""
+    if length < 0:
+        return start if length == -1 else FAILED
+    return start + length if start + length <= len(data) else FAILED
 
 
 class FixedReader(Reader):
@@ -167,6 +184,10 @@ class FixedReader(Reader):
     def skip(self, data: bytes, offset: i64) -> i64:
         check_offset(data, offset, self.fixed_size, "value")
         return offset + self.fixed_size
+
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        end = offset + self.fixed_size
+        return end if end <= len(data) else FAILED
 
 
 class BoolReader(FixedReader):
@@ -227,6 +248,11 @@ class StringReader(Reader):
         length, start = read_length16(data, offset)
         return start + length if length > 0 else start
 
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        if offset + 2 > len(data):
+            return FAILED
+        return end_behind(data, offset + 2, i64(read_i16_be(data, offset)))
+
 
 class BytesReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
@@ -236,6 +262,11 @@ class BytesReader(Reader):
         length, start = read_length32(data, offset)
         return start + length if length > 0 else start
 
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        if offset + 4 > len(data):
+            return FAILED
+        return end_behind(data, offset + 4, i64(read_i32_be(data, offset)))
+
 
 class CompactReader(Reader):
     """Compact strings, bytes and records, when only their extent is needed."""
@@ -243,6 +274,14 @@ class CompactReader(Reader):
     def skip(self, data: bytes, offset: i64) -> i64:
         length, start = read_compact_length(data, offset)
         return start + length if length > 0 else start
+
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        if offset >= len(data):
+            return FAILED
+        byte: i64 = data[offset]
+        if byte < 128:
+            return end_behind(data, offset + 1, byte - 1)
+        return super().end_of(data, offset)
 
 
 class CompactStringReader(CompactReader):

@@ -10,11 +10,19 @@ Longer than other modules: a reader for each kind of array and struct, with its 
 import sys
 from typing import Final
 
+from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.protocol.primitives import read_int8, read_int32, read_unsigned_varint, truncated
-from kdissect.protocol.readers import VALUE_BYTES, VARIABLE, FixedReader, Reader, ValueBudget
+from kdissect.protocol.readers import (
+    FAILED,
+    VALUE_BYTES,
+    VARIABLE,
+    FixedReader,
+    Reader,
+    ValueBudget,
+)
 
 # Approximate bytes of memory.
 COLLECTED_BYTES: Final = 16  # before each dict and list, for the cycle collector
@@ -112,6 +120,29 @@ class ArrayReader(Reader):
         except DecodeError as error:
             error.within(f"[{index}]")
             raise
+        return offset
+
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        element = self.element
+        size: i64 = len(data)
+        count: i64 = 0
+        if not self.is_compact:
+            if offset + 4 > size:
+                return FAILED
+            count = i64(read_i32_be(data, offset))
+            offset += 4
+        elif offset < size and data[offset] < 128:
+            count = i64(data[offset]) - 1
+            offset += 1
+        else:
+            return super().end_of(data, offset)
+        if count < -1 or (count > 0 and count * element.min_size > size - offset):
+            return FAILED
+        if count > 0 and element.fixed_size >= 0:
+            return offset + count * element.fixed_size
+        while count > 0 and offset != FAILED:
+            offset = element.end_of(data, offset)
+            count -= 1
         return offset
 
 
@@ -286,6 +317,20 @@ class StructReader(Reader):
                 error.within(self.step_names[index])
             raise
         return skip_tags(data, offset) if self.is_flexible else offset
+
+    def end_of(self, data: bytes, offset: i64) -> i64:
+        for step in self.steps:
+            offset = step.end_of(data, offset)
+            if offset == FAILED:
+                return FAILED
+        if not self.is_flexible:
+            return offset
+        if offset < len(data) and data[offset] == 0:
+            return offset + 1
+        try:
+            return skip_tags(data, offset)
+        except DecodeError:
+            return FAILED
 
 
 def merge_runs(names: list[str], fields: list[Reader]) -> tuple[list[str], list[Reader]]:

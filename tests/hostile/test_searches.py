@@ -21,6 +21,7 @@ from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
 from kdissect.protocol.apis import api_name
 from kdissect.protocol.error_codes import error_codes
+from kdissect.protocol.readers import FAILED
 from kdissect.streams.events import Connection
 from tests.exchange_builders import request as built
 from tests.hostile.plain_searches import answer_of, find_request, find_response
@@ -194,6 +195,25 @@ def test_what_is_looked_at_first_excludes_no_candidate():
                 assert not (is_whole and is_sensible(sink)), (layout.members, data.hex())
     # Three of four layouts are not tried at all.
     assert looked[False] > 3 * looked[True]
+
+
+def test_the_end_of_a_body_is_found_without_errors_where_it_is_skipped_to() -> None:
+    """Bodies of others, whole, cut and with other bytes, in all layouts, from two places."""
+    source = random.Random(SEED)
+    layouts = response_layouts(fact_plans())
+    counts = {True: 0, False: 0}
+    for _ in range(1000):
+        start = source.choice((0, 5))
+        data = bytes(start) + answers(source)
+        for layout in layouts:
+            found = layout.whole.end_of(data, start)
+            counts[found == FAILED] += 1
+            try:
+                expected = layout.whole.skip(data, start)
+            except DecodeError:
+                expected = FAILED
+            assert found == expected, (layout.members, start, data.hex())
+    assert min(counts.values()) > 10_000
 
 
 def test_the_layout_of_a_response_that_others_wrote_is_tried() -> None:
