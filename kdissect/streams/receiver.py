@@ -276,12 +276,12 @@ class Receiver:
         position = self.position_of(segment.acknowledgment)
         if position > self.next_position + FAR_BYTES:
             return
+        if 0 <= self.timed_position <= position:
+            self.note_round_trip(segment.time_ns)
         if self.fin_position >= 0:
             # The FIN has a sequence number but is not a byte of the stream.
             position = min(position, self.fin_position)
         self.acknowledged.take(position, self.next_position, segment.time_ns)
-        if 0 <= self.timed_position <= position:
-            self.note_round_trip(segment.time_ns)
         if self.resent.is_open():
             self._note_needless(self.resent.found(segment))
             self.resent.note_acknowledgment(segment)

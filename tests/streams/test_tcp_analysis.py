@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kdissect.packets.segment import ACK
+from kdissect.packets.segment import ACK, FIN, copied
+from kdissect.streams.connections import Streams
 from kdissect.streams.direction_counts import DirectionCounts
 from kdissect.streams.events import RETRANSMISSION, ZERO_WINDOW
 from tests.conversation import Conversation, conversation
@@ -210,3 +211,20 @@ def test_a_syn_ack_sent_again_leaves_the_way_to_the_opener_open() -> None:
     connection = Reading(talk._with([one, two, again, *rest]).segments()).connection
     assert connection.handshake_rtt_ns == SECOND + 430_000
     assert connection.handshake_half_ns == (-1, 400_000)
+
+
+def test_round_trips_behind_a_fin_are_the_same_by_the_fast_and_the_slow_path() -> None:
+    """Bytes behind a FIN are of another connection, or of a SYN-ACK that was damaged."""
+    talk = conversation()
+    for number in range(20):
+        talk = talk.client(b"request").broker(b"response" * (number + 1))
+    packets = list(talk.packets_sent)
+    packets[1] = replace(packets[1], flags=packets[1].flags | FIN)
+    segments = replace(talk, packets_sent=tuple(packets)).segments()
+    fast, slow = Streams(), Streams()
+    for segment in segments:
+        fast.feed(segment)
+        slow.feed_with_care(copied(segment))
+    (one,), (other,) = fast.connections, slow.connections
+    assert min(one.min_rtt_ns) >= 0
+    assert one.min_rtt_ns == other.min_rtt_ns
