@@ -135,8 +135,9 @@ def recording(path: Path, drawn: Drawn, chance: random.Random) -> Recording:
             (False, exchange.response_end, exchange.raw_frame("response")),
         )
         size = sum(len(data or b"") for _, _, data in sides)
-        is_drawn = size >= SMALL_SIZE and chance.random() < drawn.small_share
-        if is_drawn and not makes_session(exchange):  # no client uses one that nobody made
+        is_left_out = size >= SMALL_SIZE and chance.random() < drawn.small_share
+        # Later fetches refer to the session that this one creates.
+        if is_left_out and not makes_session(exchange):
             continue
         brokers.setdefault(exchange.connection_id, exchange.broker_port)
         for is_request, time_ns, data in sides:

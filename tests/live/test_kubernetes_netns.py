@@ -38,7 +38,7 @@ def command(directory: Path, names: str) -> list[str]:
         "--output=/var/lib/kdissect/tables": f"--output={directory}",
         "--interface=any": f"--interface={CABLE}",
         "--metrics=0.0.0.0:9123": "--metrics=127.0.0.1:0",
-        "--user=kdissect": "--user=nobody",  # only the image has a user kdissect
+        "--user=kdissect": "--user=nobody",  # the image creates that user
     }
     script, *words = made["args"]
     assert replaced.keys() <= {*words}
