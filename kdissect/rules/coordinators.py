@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.summary.arrow_columns import (
+    grouped,
     has_word,
     integers,
     is_set,
@@ -134,16 +135,13 @@ def _keys_in_order(
     clients_of, client_places = names_and_places(batch, "client_id")
     connections = integers(batch, "connection_id", 0)[rows]
     names = group_places[rows] * len(clients_of) + client_places[rows]
-    order = np.lexsort((connections, names))
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = (np.diff(names[order]) != 0) | (np.diff(connections[order]) != 0)
-    starts = is_first.nonzero()[0].tolist()
-    ordered = rows[order]
+    order, starts = grouped(names, connections)
+    bounds = [*starts.tolist(), len(order)]
     found = []
-    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+    for start, stop in pairwise(bounds):
         group, client = divmod(int(names[order[start]]), len(clients_of))
         key = (groups_of[group], clients_of[client], int(connections[order[start]]))
-        found.append((key, ordered[start:stop]))
+        found.append((key, rows[order[start:stop]]))
     return sorted(found, key=lambda one: int(one[1][0]))
 
 

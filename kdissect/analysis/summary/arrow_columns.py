@@ -120,17 +120,25 @@ def reduced(
 
     All at once: a call of numpy for each group takes longer than the group.
     """
-    order = np.lexsort(keys[::-1])
-    ordered = [key[order] for key in keys]
-    is_first = np.zeros(len(order), bool)
-    is_first[:1] = True
-    for key in ordered:
-        is_first[1:] |= key[1:] != key[:-1]
-    starts = is_first.nonzero()[0]
+    order, starts = grouped(*keys)
     if not len(starts):
         return [], []
-    found = zip(*(key[starts].tolist() for key in ordered), strict=True)
+    found = zip(*(key[order[starts]].tolist() for key in keys), strict=True)
     return list(found), how.reduceat(values[order], starts).tolist()
+
+
+def grouped(*keys: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Indexes of the rows, those with the same integers in all columns together and in order.
+
+    The groups are in the order of their integers; also returns where in the indexes each begins.
+    """
+    order = np.lexsort(keys[::-1])
+    is_first = np.zeros(len(order), bool)
+    is_first[:1] = True
+    for key in keys:
+        ordered = key[order]
+        is_first[1:] |= ordered[1:] != ordered[:-1]
+    return order, is_first.nonzero()[0]
 
 
 def _words_and_codes(column: pa.DictionaryArray) -> tuple[list[str | None], npt.NDArray[np.int64]]:
